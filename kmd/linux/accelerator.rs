@@ -45,6 +45,7 @@ use super::{
     clients::Clients,
     engine::Engine,
     ffi::{
+        self,
         Kicker,
         Power,
         PowerReference,
@@ -142,7 +143,11 @@ impl Accelerator {
     ) -> Result<Arc<Self>> {
         let Found { window, config, model } = found;
         let identity = identity::identify(dev, &mut Registers(&window), config)?;
-        power.reach(identity.config.address_width.unwrap_or(u64::BITS).min(u64::BITS))?;
+        let bits = identity.config.address_width.unwrap_or(u64::BITS).min(u64::BITS);
+        power.reach(bits)?;
+        if identity.config.secondary_memif {
+            ffi::start_sram(dev, bits)?;
+        }
         let mut engine = boxed_engine(identity.config)?;
         // A loader or an earlier driver may have used the device, or left it hanging.
         if !engine.is_idle(&mut Registers(&window)) {
@@ -196,6 +201,11 @@ impl Accelerator {
 
     pub(crate) fn is_model(&self) -> bool {
         self.model
+    }
+
+    /// Bytes of the device's SRAM, and those in use; 0 once the device is not bound any more.
+    pub(crate) fn sram(&self) -> (u64, u64) {
+        ffi::sram_size(&self.dev)
     }
 
     /// The registers as the engine drives them.
@@ -492,17 +502,20 @@ impl Accelerator {
         // The works take the lock, so it must not be held here.
         drop(worker);
         self.clean();
+        // No task accesses the SRAM any more. DRM removes the mappings after this.
+        ffi::stop_sram(&self.dev);
     }
 
     /// Prints the device's state for debugfs, one line per fact.
     pub(crate) fn show(&self, to: &SeqFile) {
+        let sram = self.sram();
         let mut state = self.state.lock();
         let doing = match &state.phase {
             // Without a task no register is read, because the device may be suspended.
             Phase::Running(_) => state.engine.observe(&mut self.hardware()),
             _ => None,
         };
-        show::device(to, &self.identity, self.model);
+        show::device(to, &self.identity, self.model, sram);
         show::state(to, &state, now_ns(), doing.as_ref());
     }
 }

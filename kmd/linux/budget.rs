@@ -26,28 +26,38 @@ pub(crate) enum Kind {
     Tasks,
     /// Memory of buffers that the client has allocated, including exported ones.
     Buffers,
+    /// Buffers in the device's SRAM.
+    Sram,
 }
 
 /// A client's counts. They live as long as any charge.
 pub(crate) struct Budget {
     tasks: Atomic<u64>,
     buffers: Atomic<u64>,
+    sram: Atomic<u64>,
 }
 
 impl Budget {
     pub(crate) fn new() -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { tasks: Atomic::new(0), buffers: Atomic::new(0) }, GFP_KERNEL_ACCOUNT)?)
+        let [tasks, buffers, sram] = [const { Atomic::new(0) }; 3];
+        Ok(Arc::new(Self { tasks, buffers, sram }, GFP_KERNEL_ACCOUNT)?)
     }
 
     fn count(&self, kind: Kind) -> &Atomic<u64> {
         match kind {
             Kind::Tasks => &self.tasks,
             Kind::Buffers => &self.buffers,
+            Kind::Sram => &self.sram,
         }
     }
 
-    /// Charges the client with `bytes` until the value is dropped. Fails with `EBUSY` for tasks and `ENOMEM` for
-    /// buffers if the client would exceed the limit.
+    /// The bytes that are charged now.
+    pub(crate) fn charged(&self, kind: Kind) -> u64 {
+        self.count(kind).load(Relaxed)
+    }
+
+    /// Charges the client with `bytes` until the value is dropped. Fails with `EBUSY` for tasks, `ENOMEM` for
+    /// buffers and `ENOSPC` for SRAM if the client would exceed the limit.
     pub(crate) fn charge(self: &Arc<Self>, kind: Kind, bytes: u64) -> Result<Charge> {
         let mut charge = Charge { budget: self.clone(), kind, bytes: 0 };
         charge.grow(bytes)?;
@@ -55,7 +65,7 @@ impl Budget {
     }
 }
 
-/// The limit of a client in bytes. The module parameters are in MiB.
+/// The limit of a client in bytes. The module parameters are in MiB, and that of SRAM is in KiB.
 fn limit(kind: Kind) -> u64 {
     use super::module_parameters as parameters;
     match kind {
@@ -67,6 +77,10 @@ fn limit(kind: Kind) -> u64 {
                 total / 2
             }
             mib => u64::from(mib) << 20,
+        },
+        Kind::Sram => match parameters::client_sram_kib.value() {
+            0 => u64::MAX,
+            kib => u64::from(kib) << 10,
         },
     }
 }
@@ -93,6 +107,7 @@ impl Charge {
             return Err(match self.kind {
                 Kind::Tasks => EBUSY,
                 Kind::Buffers => ENOMEM,
+                Kind::Sram => ENOSPC,
             });
         }
         self.bytes += bytes;

@@ -25,6 +25,7 @@ pub(crate) struct Memory {
     imported: *mut c_void,
     dma_buf: *mut c_void,
     pool: *mut c_void,
+    pub(crate) block: *mut c_void,
     lost: bool,
     translated: bool,
 }
@@ -39,6 +40,7 @@ impl Memory {
             imported: core::ptr::null_mut(),
             dma_buf: core::ptr::null_mut(),
             pool: core::ptr::null_mut(),
+            block: core::ptr::null_mut(),
             lost: false,
             translated: false,
         }
@@ -49,6 +51,7 @@ impl Memory {
 #[allow(improper_ctypes)]
 extern "C" {
     pub(crate) fn nvdla_memory_alloc(drm: *mut bindings::drm_device, size: u64, memory: *mut Memory) -> c_int;
+    pub(crate) fn nvdla_memory_alloc_sram(drm: *mut bindings::drm_device, size: u64, memory: *mut Memory) -> c_int;
     pub(crate) fn nvdla_memory_import(
         attachment: *mut bindings::dma_buf_attachment,
         table: *mut bindings::sg_table,
@@ -65,6 +68,9 @@ extern "C" {
         fd: c_int,
     ) -> *mut bindings::drm_gem_object;
     pub(crate) fn nvdla_drm_extend(drm: *mut bindings::drm_device);
+    fn nvdla_sram_start(dev: *mut bindings::device, bits: u32) -> c_int;
+    fn nvdla_sram_stop(dev: *mut bindings::device);
+    fn nvdla_sram_size(dev: *mut bindings::device, used: *mut u64) -> u64;
     fn nvdla_power_start(dev: *mut bindings::device) -> *mut c_void;
     fn nvdla_power_reach(power: *mut c_void, bits: u32) -> c_int;
     fn nvdla_power_reset(power: *mut c_void, held: bool) -> c_int;
@@ -396,6 +402,27 @@ impl Power {
         // SAFETY: By this function's condition.
         unsafe { nvdla_power_manage(self.0, core.cast_mut()) };
     }
+}
+
+/// Makes the SRAM of a device with a secondary memory interface available, if there is one. `bits` is the number of address bits of
+/// the device.
+pub(crate) fn start_sram(dev: &device::Device<Bound>, bits: u32) -> Result {
+    // SAFETY: The device is bound.
+    to_result(unsafe { nvdla_sram_start(device_raw(dev), bits) })
+}
+
+/// Ends the use of the SRAM by clients, before a device is unbound and its mappings are removed.
+pub(crate) fn stop_sram(dev: &ARef<device::Device>) {
+    // SAFETY: The device exists.
+    unsafe { nvdla_sram_stop(device_raw(dev)) };
+}
+
+/// Bytes of the SRAM of a device, and those in use; 0 for a device without SRAM and for one that is not bound.
+pub(crate) fn sram_size(dev: &ARef<device::Device>) -> (u64, u64) {
+    let mut used = 0;
+    // SAFETY: The device exists. `used` is valid for a write.
+    let size = unsafe { nvdla_sram_size(device_raw(dev), &raw mut used) };
+    (size, used)
 }
 
 /// Resumes the device and keeps it active because it is about to be unbound. Called once per [`Power::manage`].

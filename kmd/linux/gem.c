@@ -103,7 +103,7 @@ static void nvdla_memory_free_pages(struct nvdla_memory *memory)
 }
 
 /*
- * Frees what nvdla_memory_alloc() or nvdla_memory_import() took, also if the creation of the object has failed. The
+ * Frees what nvdla_memory_alloc(), nvdla_memory_alloc_sram() or nvdla_memory_import() took, also if the creation of the object has failed. The
  * attachment is released by nvdla_gem_free(), or by PRIME if the import has failed.
  */
 void nvdla_memory_free(struct nvdla_memory *memory)
@@ -115,7 +115,13 @@ void nvdla_memory_free(struct nvdla_memory *memory)
 		dma_buf_put(memory->dma_buf);
 		memory->dma_buf = NULL;
 	}
-	if (!memory->dev || memory->lost)
+	if (memory->lost)
+		return;
+	if (memory->block) {
+		nvdla_block_free(memory->block);
+		memory->block = NULL;
+	}
+	if (!memory->dev)
 		return;
 	if (nvdla_memory_is_known(memory))
 		dma_free_attrs(memory->dev, memory->size, memory->vaddr, memory->dma_address, DMA_ATTR_WRITE_COMBINE);
@@ -144,14 +150,14 @@ void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, 
 
 /*
  * The memory is never freed, also after the object is freed, because a device that cannot be stopped may still write it.
- * Imported memory keeps a reference to its exporter's buffer.
+ * Imported memory keeps a reference to its exporter's buffer. A part of the SRAM stays in use until the device is unbound.
  */
 void nvdla_memory_lose(struct nvdla_memory *memory)
 {
 	if (memory->lost)
 		return;
 	memory->lost = true;
-	if (!memory->dev)
+	if (memory->dma_buf)
 		get_dma_buf(memory->dma_buf);
 }
 
@@ -284,15 +290,33 @@ static const struct drm_gem_object_funcs nvdla_gem_funcs = {
 };
 
 /*
+ * A buffer in SRAM has no pages, and other devices cannot access every SRAM. Nothing is known that could use one from another
+ * driver.
+ */
+static struct dma_buf *nvdla_block_export(struct drm_gem_object *object, int flags)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static const struct drm_gem_object_funcs nvdla_block_funcs = {
+	.free = nvdla_gem_free,
+	.open = nvdla_gem_open,
+	.close = nvdla_gem_close,
+	.export = nvdla_block_export,
+	.mmap = nvdla_block_mmap,
+	.vm_ops = &nvdla_block_vm_ops,
+};
+
+/*
  * Replaces the kernel crate's function table by one that adds memory to it. The crate has one table for all objects of a
  * type, so plain_funcs is the same for each object.
  */
 void nvdla_gem_extend(struct drm_gem_object *object)
 {
-	if (object->funcs == &nvdla_gem_funcs)
+	if (object->funcs == &nvdla_gem_funcs || object->funcs == &nvdla_block_funcs)
 		return;
 	WRITE_ONCE(plain_funcs, object->funcs);
-	object->funcs = &nvdla_gem_funcs;
+	object->funcs = nvdla_object_memory(object)->block ? &nvdla_block_funcs : &nvdla_gem_funcs;
 }
 
 /* The object behind a dma-buf descriptor, with a reference that the caller must put. */

@@ -63,11 +63,15 @@ pub(crate) fn hold(object: ARef<Object>) -> Held {
     unsafe { Held::new(raw, data) }
 }
 
-/// Allocates a buffer of at least `size` bytes and charges the client for it.
-pub(crate) fn create(dev: &drm::Device<Driver>, budget: &Arc<Budget>, size: u64) -> Result<ARef<Object>> {
+/// Allocates a buffer of at least `size` bytes, in the device's SRAM if `sram`, and charges the client for it.
+pub(crate) fn create(dev: &drm::Device<Driver>, budget: &Arc<Budget>, size: u64, sram: bool) -> Result<ARef<Object>> {
     let size = usize::try_from(size).ok().and_then(page::page_align).filter(|&size| size != 0).ok_or(EINVAL)?;
-    let charge = budget.charge(budget::Kind::Buffers, budget::cost_of_buffer(size))?;
-    let object = Object::new(dev, size, Source::New(charge))?;
+    let source = if sram {
+        Source::Sram(budget.charge(budget::Kind::Sram, size as u64)?)
+    } else {
+        Source::New(budget.charge(budget::Kind::Buffers, budget::cost_of_buffer(size))?)
+    };
+    let object = Object::new(dev, size, source)?;
     // SAFETY: The object is ours alone so far.
     unsafe { ffi::nvdla_gem_extend(object.as_raw()) };
     Ok(object)

@@ -11,6 +11,7 @@
 struct dma_buf_attachment;
 struct dma_fence;
 struct device;
+struct nvdla_block;
 struct nvdla_pool;
 struct nvdla_power;
 struct nvdla_watch;
@@ -22,19 +23,22 @@ struct drm_gem_object_funcs;
 struct seq_file;
 struct sg_table;
 struct sync_file;
+struct vm_area_struct;
+struct vm_operations_struct;
 
 /*
  * The memory behind a GEM object: contiguous in DMA addresses, because the hardware has no scatter list.
  * gem.rs has the same layout.
  */
 struct nvdla_memory {
-	void *vaddr;		/* kernel address, readable by the CPU */
+	void *vaddr;		/* kernel address, readable by the CPU; NULL for SRAM */
 	u64 dma_address;	/* address for the device */
 	u64 size;		/* bytes */
-	struct device *dev;	/* allocator; NULL for imported memory */
+	struct device *dev;	/* allocator; NULL for imported memory and SRAM */
 	struct sg_table *imported;
 	struct dma_buf *dma_buf;
 	struct nvdla_pool *pool;	/* reserved memory that it comes from, or NULL */
+	struct nvdla_block *block;	/* part of the SRAM; NULL for other memory. The processor does not access it */
 	bool lost;		/* a device that cannot be stopped may still write it: never freed */
 	bool translated;	/* pages that an IOMMU makes contiguous */
 };
@@ -48,6 +52,17 @@ u64 nvdla_memory_total(void);
 void nvdla_memory_lose(struct nvdla_memory *memory);
 void nvdla_gem_extend(struct drm_gem_object *object);
 struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, struct drm_file *file, int fd);
+
+/* sram.c */
+int nvdla_sram_start(struct device *dev, u32 bits);
+void nvdla_sram_stop(struct device *dev);
+u64 nvdla_sram_size(struct device *dev, u64 *used);
+int nvdla_sram_save(struct device *dev);
+void nvdla_sram_restore(struct device *dev);
+int nvdla_memory_alloc_sram(struct drm_device *drm, u64 size, struct nvdla_memory *memory);
+void nvdla_block_free(struct nvdla_block *block);
+int nvdla_block_mmap(struct drm_gem_object *object, struct vm_area_struct *vma);
+extern const struct vm_operations_struct nvdla_block_vm_ops;
 
 /* table.c */
 void nvdla_drm_extend(struct drm_device *drm);
@@ -106,6 +121,7 @@ struct nvdla_memory *nvdla_object_memory(struct drm_gem_object *object);
 struct drm_gem_object *nvdla_object_import(struct drm_device *drm, struct dma_buf_attachment *attachment,
 					   struct sg_table *table);
 u64 nvdla_client_busy_ns(struct drm_file *file);
+u64 nvdla_client_sram(struct drm_file *file);
 int nvdla_client_opened(struct drm_file *file, u64 id);
 void nvdla_core_advance(void *core);
 void nvdla_core_unblock(void *core);

@@ -135,14 +135,15 @@ fn address_list<const SIZE: usize>(
 }
 
 fn gem_create(dev: &Device, _: &Registered<'_>, args: &mut first::GemCreateArgs, file: &File) -> Result {
-    if args.flags != 0 {
+    if args.flags & !queue::GEM_CREATE_SRAM != 0 {
         return Err(EINVAL);
     }
     let client = file.inner();
-    let create = || gem::create(dev, client.budget(), args.size);
+    let sram = args.flags & queue::GEM_CREATE_SRAM != 0;
+    let create = || gem::create(dev, client.budget(), args.size, sram);
     let object = create().or_else(|error| {
         // A job that has ended may still hold memory that the client has released.
-        if error != ENOMEM {
+        if error != ENOMEM && error != ENOSPC {
             return Err(error);
         }
         client.accelerator().settle();
@@ -239,6 +240,7 @@ fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &F
     args.max_in_fences = queue::MAX_IN_FENCES;
     args.default_timeout_ns = accelerator.default_timeout_ns();
     args.max_timeout_ns = accelerator.max_timeout_ns();
+    args.sram_size = accelerator.sram().0;
     Ok(())
 }
 

@@ -23,7 +23,10 @@ use super::{
         Watch, //
     },
     memory::Held,
-    uapi::config::Config,
+    uapi::{
+        config::Config,
+        reg::values::RamType, //
+    },
 };
 
 /// The time limit of a task.
@@ -81,6 +84,7 @@ impl TaskMemory for AddressList {
         Some(Buffer {
             address: entry.object.dma_address() + entry.offset,
             size: entry.object.size() - entry.offset,
+            memory: if entry.object.is_sram() { RamType::Cvif } else { RamType::Mcif },
         })
     }
 

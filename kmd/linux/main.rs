@@ -85,5 +85,9 @@ module! {
             default: 0,
             description: "MiB of buffers that a client may make, 0 for half of the machine's memory",
         },
+        client_sram_kib: u32 {
+            default: 0,
+            description: "KiB of the device's SRAM that a client may take, 0 for all of it",
+        },
     },
 }

@@ -22,6 +22,8 @@ use super::{
 pub(crate) enum Source {
     /// Allocated, with its charge.
     New(Charge),
+    /// Allocated in the device's SRAM, with its charge.
+    Sram(Charge),
     /// Another driver's buffer, attached and mapped for this device.
     Imported { attachment: *mut bindings::dma_buf_attachment, table: *mut bindings::sg_table },
 }
@@ -55,15 +57,18 @@ impl Data {
     ///
     /// `drm` must be a device of this driver, and what `source` imports a mapped attachment of it.
     pub(crate) unsafe fn new(drm: *mut bindings::drm_device, size: usize, source: Source) -> impl PinInit<Self, Error> {
-        let (charge, import) = match source {
-            Source::New(charge) => (Some(charge), None),
-            Source::Imported { attachment, table } => (None, Some((attachment, table))),
+        let (charge, import, sram) = match source {
+            Source::New(charge) => (Some(charge), None, false),
+            Source::Sram(charge) => (Some(charge), None, true),
+            Source::Imported { attachment, table } => (None, Some((attachment, table)), false),
         };
         try_pin_init!(Self {
             memory <- Opaque::try_ffi_init(move |slot: *mut ffi::Memory| {
                 // SAFETY: `slot` is valid for a write.
                 unsafe { slot.write(ffi::Memory::empty()) };
                 to_result(match import {
+                    // SAFETY: `drm` and `slot` are valid, and the caller of GEM_CREATE holds the device bound.
+                    None if sram => unsafe { ffi::nvdla_memory_alloc_sram(drm, size as u64, slot) },
                     // SAFETY: `drm` and `slot` are valid.
                     None => unsafe { ffi::nvdla_memory_alloc(drm, size as u64, slot) },
                     // SAFETY: PRIME import passes a mapped attachment; `slot` is valid.
@@ -91,7 +96,13 @@ impl Data {
         unsafe { (*self.memory.get()).size }
     }
 
-    /// Copies bytes out. Returns `false` if the range is not inside the buffer.
+    /// Whether the buffer is in the device's SRAM.
+    pub(crate) fn is_sram(&self) -> bool {
+        // SAFETY: As above.
+        unsafe { !(*self.memory.get()).block.is_null() }
+    }
+
+    /// Copies bytes out. Returns `false` if the range is not inside the buffer, or the buffer is in SRAM.
     ///
     /// User space may write the buffer at the same time. Therefore the bytes are copied once, by a function that the compiler
     /// cannot inline, and only the copy is examined.
@@ -105,7 +116,7 @@ impl Data {
         true
     }
 
-    /// Copies bytes in. Returns `false` if the range is not inside the buffer.
+    /// Copies bytes in. Returns `false` if the range is not inside the buffer, or the buffer is in SRAM.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) -> bool {
         if !self.holds(offset, from.len()) {
             return false;
@@ -131,8 +142,9 @@ impl Data {
         unsafe { ffi::nvdla_memory_lose(self.memory.get()) };
     }
 
+    /// Whether the processor can access the range. The SRAM may go with its device at any time.
     fn holds(&self, offset: u64, length: usize) -> bool {
-        offset.checked_add(length as u64).is_some_and(|end| end <= self.size())
+        !self.is_sram() && offset.checked_add(length as u64).is_some_and(|end| end <= self.size())
     }
 }
 

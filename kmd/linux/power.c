@@ -211,11 +211,19 @@ static struct nvdla_power *nvdla_power_of(struct device *dev)
 static int nvdla_suspend(struct device *dev)
 {
 	struct nvdla_power *power = nvdla_power_of(dev);
+	bool asleep = pm_runtime_status_suspended(dev);
 	int ret = nvdla_core_suspend(power->core);
 
-	if (!ret && !pm_runtime_status_suspended(dev))
+	if (ret)
+		return ret;
+	ret = nvdla_sram_save(dev);
+	if (ret) {
+		nvdla_core_resume(power->core, asleep);
+		return ret;
+	}
+	if (!asleep)
 		clk_bulk_disable_unprepare(power->num_clocks, power->clocks);
-	return ret;
+	return 0;
 }
 
 static int nvdla_resume(struct device *dev)
@@ -226,6 +234,7 @@ static int nvdla_resume(struct device *dev)
 
 	if (ret)
 		return ret;
+	nvdla_sram_restore(dev);
 	nvdla_core_resume(power->core, asleep);
 	return 0;
 }

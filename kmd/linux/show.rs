@@ -26,11 +26,14 @@ impl<T: core::fmt::Display> fmt::Display for Show<'_, T> {
     }
 }
 
-/// Prints the identity of the device.
-pub(crate) fn device(to: &SeqFile, identity: &Identity, model: bool) {
+/// Prints the identity of the device, and how much of its SRAM is in use.
+pub(crate) fn device(to: &SeqFile, identity: &Identity, model: bool, (size, used): (u64, u64)) {
     seq_print!(to, "configuration: {}\n", identity.config.name);
     seq_print!(to, "hardware version: {:#x}\n", identity.version);
     seq_print!(to, "device: {}\n", if model { "model" } else { "hardware" });
+    if size != 0 {
+        seq_print!(to, "sram: {} of {} KiB in use\n", used >> 10, size >> 10);
+    }
 }
 
 /// Prints the state of the device, one fact per line. `doing` is the engine's description of the running task.

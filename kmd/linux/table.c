@@ -17,6 +17,7 @@ static void nvdla_show_fdinfo(struct drm_printer *printer, struct drm_file *file
 {
 	drm_printf(printer, "drm-engine-dla:\t%llu ns\n", nvdla_client_busy_ns(file));
 	drm_show_memory_stats(printer, file);
+	drm_printf(printer, "drm-total-sram:\t%llu KiB\n", nvdla_client_sram(file) >> 10);
 }
 
 static int nvdla_state_show(struct seq_file *file, void *data)

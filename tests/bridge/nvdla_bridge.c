@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Makes a platform device of an NVDLA on PCI, so that the platform driver's probe runs on a machine without a device tree:
- * the registers are BAR 0, the interrupt is the PCI function's. It is inserted before nvdla.ko, which then finds no PCI
+ * the registers are BAR 0, the SRAM is BAR 4 if there is one, the interrupt is the PCI function's. It is inserted before nvdla.ko, which then finds no PCI
  * device that is free, and a platform device of its name.
  */
 
@@ -18,7 +18,7 @@ static int bridge_probe(struct pci_dev *pci, const struct pci_device_id *id)
 		.id = PLATFORM_DEVID_AUTO,
 		.dma_mask = DMA_BIT_MASK(64),
 	};
-	struct resource resources[2] = {};
+	struct resource resources[3] = {};
 	struct platform_device *device;
 	int ret;
 
@@ -35,7 +35,11 @@ static int bridge_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	resources[0] = DEFINE_RES_MEM(pci_resource_start(pci, 0), pci_resource_len(pci, 0));
 	resources[1] = DEFINE_RES_IRQ(pci_irq_vector(pci, 0));
 	info.res = resources;
-	info.num_res = ARRAY_SIZE(resources);
+	info.num_res = 2;
+	if (pci_resource_len(pci, 4)) {
+		resources[2] = DEFINE_RES_MEM_NAMED(pci_resource_start(pci, 4), pci_resource_len(pci, 4), "sram");
+		info.num_res = 3;
+	}
 	device = platform_device_register_full(&info);
 	if (IS_ERR(device)) {
 		pci_free_irq_vectors(pci);

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use nvdla_engine::{Buffer, Error, OutOfRange, Slot, Task, TaskMemory};
 use nvdla_runtime::loadable::{Interface, Loadable, MemoryFlags};
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::RamType;
 
 /// The device address of the first memory.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
@@ -20,6 +21,7 @@ const PAGE: u64 = 4096;
 struct Area {
     address: u64,
     bytes: Vec<u8>,
+    memory: RamType,
 }
 
 /// A task's address list in host memory.
@@ -48,7 +50,7 @@ impl HostTask {
                     bytes[offset as usize..][..data.len()].copy_from_slice(data);
                 }
             }
-            areas.push(Area { address, bytes });
+            areas.push(Area { address, bytes, memory: RamType::Mcif });
             address += size;
         }
         let areas = Rc::new(RefCell::new(areas));
@@ -73,10 +75,19 @@ impl HostTask {
         for (index, bytes) in buffers.into_iter().enumerate() {
             let size = bytes.len() as u64;
             entries.push((index, 0, size));
-            areas.push(Area { address, bytes });
+            areas.push(Area { address, bytes, memory: RamType::Mcif });
             address += size.next_multiple_of(PAGE).max(PAGE);
         }
         Self { areas: Rc::new(RefCell::new(areas)), entries }
+    }
+
+    /// Moves the buffer of an entry of the address list to another memory.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such entry.
+    pub fn place(&self, entry: usize, memory: RamType) {
+        self.areas.borrow_mut()[self.entries[entry].0].memory = memory;
     }
 
     /// Validates the task.
@@ -92,7 +103,8 @@ impl TaskMemory for HostTask {
 
     fn buffer(&self, index: usize) -> Option<Buffer> {
         let (area, offset, size) = *self.entries.get(index)?;
-        Some(Buffer { address: self.areas.borrow()[area].address + offset, size })
+        let area = &self.areas.borrow()[area];
+        Some(Buffer { address: area.address + offset, size, memory: area.memory })
     }
 
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 
 use nvdla_uapi::queue::{
-    Address, Query, Submit, Task, Wait, MAX_IN_FENCES, MAX_QUEUED, MAX_TASKS, QUERY_COMMAND, QUERY_MODEL,
-    SUBMIT_COMMAND, SUBMIT_OUT_FENCE, WAIT_COMMAND,
+    Address, Query, Submit, Task, Wait, GEM_CREATE_SRAM, MAX_IN_FENCES, MAX_QUEUED, MAX_TASKS, QUERY_COMMAND,
+    QUERY_MODEL, SUBMIT_COMMAND, SUBMIT_OUT_FENCE, WAIT_COMMAND,
 };
 
 /// What Rust says, by the C expression that must have that value.
@@ -29,7 +29,7 @@ fn expected() -> BTreeMap<String, u64> {
         };
     }
     structure!(Query, "drm_nvdla_query", config hardware_version flags max_addresses max_tasks max_queued max_in_fences
-        default_timeout_ns max_timeout_ns);
+        default_timeout_ns max_timeout_ns sram_size);
     structure!(Address, "drm_nvdla_address", handle reserved offset);
     structure!(Task, "drm_nvdla_task", addresses num_addresses address_size flags reserved);
     structure!(Submit, "drm_nvdla_submit", tasks num_tasks task_size in_fences num_in_fences flags deadline_ns sequence
@@ -41,6 +41,7 @@ fn expected() -> BTreeMap<String, u64> {
         ("NVDLA_MAX_IN_FENCES", u64::from(MAX_IN_FENCES)),
         ("NVDLA_MAX_QUEUED", u64::from(MAX_QUEUED)),
         ("NVDLA_QUERY_MODEL", u64::from(QUERY_MODEL)),
+        ("NVDLA_GEM_CREATE_SRAM", u64::from(GEM_CREATE_SRAM)),
         ("NVDLA_SUBMIT_OUT_FENCE", u64::from(SUBMIT_OUT_FENCE)),
         ("DRM_IOCTL_NVDLA_QUERY", read_write(QUERY_COMMAND, size_of::<Query>())),
         ("DRM_IOCTL_NVDLA_SUBMIT_TASKS", read_write(SUBMIT_COMMAND, size_of::<Submit>())),

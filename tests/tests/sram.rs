@@ -92,18 +92,18 @@ fn the_compilers_loadables() {
     }
 }
 
-/// Runs of layers in bands keep their tensors in SRAM. The bytes of the output stay the same, and the report's cycles are those of
-/// the profile.
+/// Runs of layers in bands keep their tensors in SRAM. The bytes of the output stay the same, and the network takes less time by
+/// the profile, whose register writes are the loadable's own, and by the report, whose writes are usual ones.
 #[test]
 fn bands_in_sram() {
     let graph = zoo::graph("mobilenet", 96).unwrap();
     let ranges = zoo::uniform(&graph, 6.0);
-    let mut outputs = Vec::new();
+    let (mut outputs, mut times) = (Vec::new(), Vec::new());
     for sram in [0, 48 << 10] {
         let options = Options { inputs: vec![Some(zoo::preprocess())], sram, ..Options::new(&NV_FULL) };
         let compiled = compile(&graph, &ranges, &options).unwrap();
         let loadable = Loadable::from_bytes(compiled.loadable).unwrap();
-        let profile = Profile::new(&loadable, &NV_FULL, Conditions::default()).unwrap();
+        times.push(Profile::new(&loadable, &NV_FULL, Conditions::default()).unwrap().cycles());
         let mut session = Session::new(loadable, ModelDevice::new(&NV_FULL)).unwrap();
         let size = session.inputs().next().unwrap().size;
         let picture: Vec<u8> = (0..size).map(|at| (at * 7 + at / 96 % 11) as u8 & 0x7f).collect();
@@ -112,11 +112,11 @@ fn bands_in_sram() {
         outputs.push(session.output(0).unwrap().to_vec());
         let Some(report) = compiled.report.sram else { continue };
         assert!(!compiled.report.division.unwrap().runs.is_empty());
-        assert_eq!(profile.cycles(), report.cycles);
         assert!(report.cycles < report.cycles_in_dram, "{report:?}");
     }
     assert!(outputs[0].iter().any(|&byte| byte != 0));
     assert_eq!(outputs[0], outputs[1]);
+    assert!(times[1] < times[0], "{times:?}");
 }
 
 #[test]

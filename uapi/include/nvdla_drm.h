@@ -37,6 +37,12 @@ extern "C" {
 
 /* drm_nvdla_query.flags: the device is a model, not hardware. */
 #define NVDLA_QUERY_MODEL	(1 << 0)
+/*
+ * Flags of NVIDIA's NVDLA_GEM_CREATE: make the buffer in the SRAM behind the device's secondary memory interface. Fails
+ * with %ENOSPC if less than the size is free in one piece, if the client would exceed its limit, and on a device without
+ * SRAM. A task's descriptors cannot lie in such a buffer, and it cannot be exported (%EOPNOTSUPP).
+ */
+#define NVDLA_GEM_CREATE_SRAM	(1 << 0)
 /* drm_nvdla_submit.flags: return a sync_file in out_fence. */
 #define NVDLA_SUBMIT_OUT_FENCE	(1 << 0)
 
@@ -52,6 +58,8 @@ extern "C" {
  * @default_timeout_ns: nanoseconds that a task may run when it names no deadline (out)
  * @max_timeout_ns: nanoseconds that a task may run whatever its deadline; all ones where the operator has set no limit
  *	(out)
+ * @sram_size: bytes of the SRAM behind the secondary memory interface that all clients share; 0 if there is none. Drivers
+ *	without SRAM support leave it at 0 (out)
  *
  * All fields must be zero when passed in; the ioctl fails with %EINVAL otherwise.
  */
@@ -65,6 +73,7 @@ struct drm_nvdla_query {
 	__u32 max_in_fences;
 	__u64 default_timeout_ns;
 	__u64 max_timeout_ns;
+	__u64 sram_size;
 };
 
 /**

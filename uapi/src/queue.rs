@@ -23,6 +23,12 @@ pub const WAIT_COMMAND: u32 = 0x06;
 pub const PCI_SUBSYSTEM_MODEL: u16 = 0x4d4f;
 /// [`Query::flags`]: the device is a model, not hardware.
 pub const QUERY_MODEL: u32 = 1 << 0;
+/// [`GemCreateArgs::flags`](super::ioctl::GemCreateArgs::flags): make the buffer in the SRAM behind the device's secondary
+/// memory interface.
+///
+/// Fails with `ENOSPC` if less than the size is free in one piece, if the client would exceed its limit, and on a device without
+/// SRAM. A task's descriptors cannot lie in such a buffer, and it cannot be exported (`EOPNOTSUPP`).
+pub const GEM_CREATE_SRAM: u32 = 1 << 0;
 /// [`Submit::flags`]: return a sync_file in [`Submit::out_fence`].
 pub const SUBMIT_OUT_FENCE: u32 = 1 << 0;
 
@@ -56,6 +62,8 @@ pub struct Query {
     /// The longest time in nanoseconds that a task may run, whatever its deadline; `u64::MAX` if the operator has set
     /// no limit.
     pub max_timeout_ns: u64,
+    /// Bytes of the SRAM behind the secondary memory interface that all clients share; 0 if there is none.
+    pub sram_size: u64,
 }
 
 /// A place in a buffer.
@@ -171,7 +179,7 @@ impl Task {
     }
 }
 
-const _: () = assert!(size_of::<Query>() == 72 && offset_of!(Query, max_timeout_ns) == 64);
+const _: () = assert!(size_of::<Query>() == 80 && offset_of!(Query, sram_size) == 72);
 const _: () = assert!(size_of::<Address>() == 16 && offset_of!(Address, offset) == 8);
 const _: () = assert!(size_of::<Task>() == 24 && offset_of!(Task, flags) == 16);
 const _: () = assert!(size_of::<Submit>() == 56 && offset_of!(Submit, out_fence) == 48);

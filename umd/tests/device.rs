@@ -238,6 +238,7 @@ fn buffers_are_zero_and_come_and_go() {
     let again = device.allocate(10).unwrap();
     assert_eq!(device.bytes(again), [0; 10]);
     assert!(device.allocate(0).is_err());
+    assert!(matches!(device.allocate_sram(4096), Ok(None)), "nv_small has no secondary memory interface");
     // nv_small's addresses have 32 bits.
     let error = device.allocate(1 << 32).unwrap_err();
     assert_eq!(error.to_string(), "cannot allocate 4294967296 bytes on the built-in model of nv_small");

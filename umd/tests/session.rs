@@ -6,9 +6,9 @@
 mod common;
 
 use common::{small, Recorder, TENSOR};
-use nvdla_runtime::device::Buffers;
+use nvdla_runtime::device::{Buffers, Handle};
 use nvdla_runtime::half::f16;
-use nvdla_runtime::loadable::{write, DataType, Loadable, MemoryFlags, Version};
+use nvdla_runtime::loadable::{write, DataType, Loadable, MemoryDomain, MemoryFlags, Version};
 use nvdla_runtime::session::{Direction, Error, Session};
 
 fn loadable(contents: &write::Contents) -> Loadable {
@@ -40,6 +40,27 @@ fn tasks_run_in_order_and_an_input_gives_an_output() {
     drop(session);
     assert_eq!(device.submissions.len(), 3);
     assert_eq!(device.allocated(), 0, "a session frees its buffers");
+}
+
+#[test]
+fn memories_lie_in_sram_while_there_is_some_and_results_are_the_same() {
+    let mut contents = small();
+    for memory in &mut contents.memories {
+        memory.domain = MemoryDomain::Sram;
+    }
+    let mut outputs = Vec::new();
+    for (sram, in_sram) in [(0, 0), (TENSOR - 1, 0), (TENSOR, 1), (2 * TENSOR, 2), (1 << 20, 2)] {
+        let mut device = Recorder { sram, ..Recorder::new() };
+        let mut session = Session::new(loadable(&contents), &mut device).unwrap();
+        session.set_input(0, &INPUT).unwrap();
+        session.run().unwrap();
+        outputs.push(session.output(0).unwrap().to_vec());
+        drop(session);
+        // Memories 0 and 1 are the input and the output. The others have contents, which may be descriptors.
+        let expected: Vec<_> = (0..in_sram).map(Handle::new).collect();
+        assert_eq!(device.in_sram, expected, "{sram} bytes of SRAM");
+    }
+    assert!(outputs.iter().all(|output| *output == outputs[0]));
 }
 
 #[test]

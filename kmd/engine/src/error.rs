@@ -2,10 +2,11 @@
 
 //! Why a task is refused: the operation, the surface or field, and the values.
 
-use super::footprint::{Access, Refusal};
+use super::footprint::{memory_name, Access, Refusal};
 use super::memory::Buffer;
 use crate::uapi::desc::{self, Event, OpType};
 use crate::uapi::layout;
+use crate::uapi::reg::values::RamType;
 use crate::uapi::reg::Block;
 use core::fmt;
 
@@ -114,7 +115,8 @@ pub enum Reason {
         /// The rule and the values.
         error: layout::Error,
     },
-    /// What the operation's registers make its unit touch leaves the buffer that the surface's address names.
+    /// What the operation's registers make its unit touch leaves the buffer that the surface's address names, or is behind
+    /// the other memory interface.
     Footprint {
         /// What would be touched, and by which register.
         access: Access,
@@ -135,6 +137,24 @@ pub enum Reason {
         end: u64,
         /// Bits of the device's addresses.
         bits: u32,
+    },
+    /// Surfaces that share one memory interface lie behind different ones.
+    Apart {
+        /// One surface.
+        surface: &'static str,
+        /// Its memory.
+        memory: RamType,
+        /// The other surface.
+        other: &'static str,
+        /// The memory of the other one.
+        other_memory: RamType,
+    },
+    /// A list that the driver reads or writes lies in secondary memory.
+    Secondary {
+        /// The list.
+        list: &'static str,
+        /// The list's address, a position in the address list.
+        address: i64,
     },
     /// A value does not have the alignment that the hardware needs.
     Alignment {
@@ -298,9 +318,12 @@ impl fmt::Display for Reason {
                 f,
                 "{surface} is bytes {start:#x}..{end:#x} of address list entry {address}, whose buffer has {size:#x} bytes"
             ),
-            Self::Footprint { access, index, buffer: Buffer { address, size } } => {
-                let end = address.saturating_add(size);
-                write!(f, "{access}, but the buffer of address list entry {index} is {address:#x}..{end:#x}")
+            Self::Footprint { access, index, buffer: Buffer { address, size, memory } } => {
+                let (end, memory) = (address.saturating_add(size), memory_name(memory));
+                write!(
+                    f,
+                    "{access}, but the buffer of address list entry {index} is {address:#x}..{end:#x} of {memory} memory"
+                )
             }
             Self::NoBuffer(access) => write!(f, "{access}, which lies in no buffer of the task"),
             Self::Undefined(refusal) => refusal.fmt(f),
@@ -308,6 +331,17 @@ impl fmt::Display for Reason {
             Self::Unreachable { surface, end, bits } => {
                 write!(f, "{surface} ends at DMA address {end:#x}, but the device's addresses have {bits} bits")
             }
+            Self::Apart { surface, memory, other, other_memory } => write!(
+                f,
+                "{surface} lies in {} memory, but {other}, which is read through the same interface, in {} memory",
+                memory_name(memory),
+                memory_name(other_memory)
+            ),
+            Self::Secondary { list, address } => write!(
+                f,
+                "the {list} is in address list entry {address}, whose buffer lies in secondary memory, which the driver \
+                 does not access"
+            ),
             Self::Alignment { name, value, alignment } => {
                 write!(f, "{name} is {value:#x}, which is not a multiple of {alignment}")
             }

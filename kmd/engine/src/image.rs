@@ -7,6 +7,7 @@ use super::footprint::{self, position, Access, Registers};
 use super::memory::Buffer;
 use crate::uapi::config::Config;
 use crate::uapi::desc::{OpType, MAX_BDMA_TRANSFERS};
+use crate::uapi::reg::values::RamType;
 use crate::uapi::reg::{Block, Family, Field, FieldValue, Register, Tied, Word};
 
 /// Registers that the operation of a unit has at most (the convolution's).
@@ -127,14 +128,19 @@ pub(crate) struct BufferAddress {
 }
 
 impl BufferAddress {
-    /// Whether a range that begins at this address or behind it lies in the buffer.
-    #[inline]
-    pub(crate) const fn holds(&self, access: &Access) -> bool {
-        let Buffer { address, size } = self.buffer;
-        access.start >= address && access.end - address <= size
+    /// The memory interface through which a unit must access it.
+    pub(crate) const fn ram(&self) -> RamType {
+        self.buffer.memory
     }
 
-    /// The refusal of a range that does not lie in the buffer.
+    /// Whether a range lies in the buffer, and is accessed through the buffer's memory interface.
+    #[inline]
+    pub(crate) const fn holds(&self, access: &Access) -> bool {
+        let Buffer { address, size, memory } = self.buffer;
+        access.start >= address && access.end - address <= size && access.memory as u32 == memory as u32
+    }
+
+    /// The refusal of a range that does not lie in the buffer, or is not accessed through its interface.
     pub(crate) const fn outside(&self, access: &Access) -> Reason {
         Reason::Footprint { access: *access, index: self.index, buffer: self.buffer }
     }
@@ -146,7 +152,8 @@ const SURFACES: usize = 5;
 /// No surface: 0 would be a register of the first block, which has no addresses.
 const NO_SURFACE: u32 = 0;
 /// A place in a buffer of no bytes, in which no range lies.
-const NO_BUFFER_ADDRESS: BufferAddress = BufferAddress { address: 0, index: 0, buffer: Buffer { address: 0, size: 0 } };
+const NO_BUFFER_ADDRESS: BufferAddress =
+    BufferAddress { address: 0, index: 0, buffer: Buffer { address: 0, size: 0, memory: RamType::Mcif } };
 
 /// A surface as one number: its block, and the offset of its address's low register.
 const fn surface(block: Block, low: Register) -> u32 {

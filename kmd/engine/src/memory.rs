@@ -2,6 +2,7 @@
 
 //! What the engine needs of a task's memory: its address list.
 
+use crate::uapi::reg::values::RamType;
 use core::fmt;
 
 /// A buffer: the bytes that an entry of the address list allows the device to access.
@@ -11,6 +12,9 @@ pub struct Buffer {
     pub address: u64,
     /// Bytes, counted from there to the end of the memory that belongs to the task.
     pub size: u64,
+    /// The memory interface behind which the buffer lies. Addresses of the two interfaces are apart: the same number
+    /// behind each names different bytes.
+    pub memory: RamType,
 }
 
 /// An access that leaves its buffer, or that names no buffer.
@@ -26,6 +30,9 @@ impl fmt::Display for OutOfRange {
 impl core::error::Error for OutOfRange {}
 
 /// A task's address list. Descriptors name its entries by position.
+///
+/// The driver reads lists and writes statistics in primary memory only: [`Self::read`] and [`Self::write`] are not called for
+/// buffers in secondary memory.
 ///
 /// Addresses and sizes must not change from [`super::Task::parse`] to the end of the task's last run: the register
 /// values hold them.

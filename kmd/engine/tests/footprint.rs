@@ -605,6 +605,6 @@ fn parts_outside_the_buffers_are_refused() {
     let refusal = HostTask::all(&loadable).iter().find_map(|task| task.parse(&NV_SMALL).err());
     let expected =
         "operation 2 (PDP): PDP_RDMA reads 0x10003000..0x10007f00 of primary memory, by D_SRC_BASE_ADDR_LOW, \
-                    but the buffer of address list entry 2 is 0x10003000..0x10007000";
+                    but the buffer of address list entry 2 is 0x10003000..0x10007000 of primary memory";
     assert_eq!(refusal.unwrap().to_string(), expected);
 }

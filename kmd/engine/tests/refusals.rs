@@ -5,9 +5,10 @@
 use nvdla_tests::build::{address, every_unit, table, Net, Shape};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::desc::{
-    self, Activation, Consumer, DataFormat, Event, MemoryType, SdpOperandMode, SdpOperation, SdpSubUnit,
+    self, Activation, Consumer, DataCube, DataFormat, Event, MemoryType, OpType, SdpOperandMode, SdpOperation,
+    SdpSubUnit,
 };
-use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, PixelFormat, Precision, RubikMode, WeightFormat};
+use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, PixelFormat, Precision, RamType, RubikMode, WeightFormat};
 
 const SMALL: Shape = Shape { config: &NV_SMALL, precision: Precision::Int8 };
 const LARGE: Shape = Shape { config: &NV_FULL, precision: Precision::Int8 };
@@ -245,8 +246,116 @@ fn parts_of_a_pooling_lie_in_their_buffers() {
     (op.partial_width_first, op.partial_width_mid, op.partial_width_last) = (64, 64, 64);
     let expected =
         "operation 2 (PDP): PDP writes 0x10016800..0x10017830 of primary memory, by D_DST_BASE_ADDR_LOW, but the buffer of \
-         address list entry 7 is 0x10007000..0x10017000";
+         address list entry 7 is 0x10007000..0x10017000 of primary memory";
     assert_eq!(net.task().parse(&NV_SMALL).unwrap_err().to_string(), expected);
+}
+
+/// The memories that the operations of a task access, if it is taken, with the data at `entries` of the address list in secondary
+/// memory.
+fn placed(config: &'static Config, net: &Net, entries: &[i16]) -> Result<Vec<(OpType, bool, RamType)>, String> {
+    let task = net.task();
+    for &entry in entries {
+        task.place(entry as usize, RamType::Cvif);
+    }
+    let task = task.parse(config).map_err(|error| error.to_string())?;
+    let mut all = Vec::new();
+    for operation in task.iter() {
+        operation.accesses(config, |access| all.push((operation.op_type(), access.write, access.memory)));
+    }
+    Ok(all)
+}
+
+#[test]
+fn the_interface_is_that_of_the_buffer_and_not_of_the_descriptor() {
+    for config in [&NV_FULL, &NV_LARGE, &NV_SMALL] {
+        for wish in [MemoryType::Mc, MemoryType::Cv] {
+            let mut net = net(config);
+            let (_, surface) = net.conv(0);
+            (surface.src_data.mem_type, surface.weight_data.mem_type) = (wish, wish);
+            net.sdp(1).1.x1_data.mem_type = wish;
+            for index in [1, 3] {
+                net.sdp(index).1.dst_data.mem_type = wish;
+            }
+            net.sdp(3).1.src_data.mem_type = wish;
+            let (_, surface) = net.pdp(2);
+            (surface.src_data.mem_type, surface.dst_data.mem_type) = (wish, wish);
+            if config.rubik {
+                let (_, surface) = net.cdp(4);
+                (surface.src_data.mem_type, surface.dst_data.mem_type) = (wish, wish);
+                let (_, surface) = net.rubik(5);
+                (surface.src_data.mem_type, surface.dst_data.mem_type) = (wish, wish);
+                let surface = net.bdma(6);
+                (surface.source_type, surface.destination_type) = (wish, wish);
+            }
+            let all = placed(config, &net, &[]).unwrap();
+            assert!(all.iter().all(|&(_, _, memory)| memory == RamType::Mcif), "{all:?}");
+            // Each unit reads, and each but the convolution writes.
+            let written = all.iter().filter(|(_, write, _)| *write).count();
+            assert_eq!((written, all.len() > 2 * written), (if config.rubik { 7 } else { 3 }, true), "{all:?}");
+            let secondary = placed(config, &net, &[address::DATA]);
+            if config.secondary_memif {
+                let expected = all.iter().map(|&(unit, write, _)| (unit, write, RamType::Cvif)).collect();
+                assert_eq!(secondary, Ok(expected));
+            } else {
+                let refusal = "operation 0 (CONV): CDMA.D_DAIN_RAM_TYPE is 0x0: the configuration has no secondary \
+                               memory interface";
+                assert_eq!(secondary, Err(refusal.into()));
+            }
+        }
+    }
+}
+
+#[test]
+fn surfaces_of_an_operation_may_lie_in_both_memories() {
+    let mut net = net(&NV_LARGE);
+    net.rois = vec![0; 0x1000];
+    let (_, surface) = net.conv(0);
+    (surface.weight_data.address, surface.weight_data.offset) = (address::ROIS, 0);
+    let all = placed(&NV_LARGE, &net, &[address::ROIS]).unwrap();
+    let reads: Vec<_> = all.iter().filter(|(unit, ..)| *unit == OpType::Conv).map(|access| access.2).collect();
+    assert_eq!(reads, [RamType::Mcif, RamType::Cvif], "the input and the weights");
+}
+
+#[test]
+fn compressed_weights_lie_in_one_memory_with_their_masks_and_sizes() {
+    let compressed = |wmb, wgs, secondary: &[i16]| {
+        let mut net = net(&NV_FULL);
+        net.rois = vec![0; 0x1000];
+        net.conv(0).0.weight_format = WeightFormat::Compressed;
+        let (_, surface) = net.conv(0);
+        surface.wmb_data = DataCube { address: wmb, size: 128, ..LARGE.cube(0x400, 1, 1, 1) };
+        surface.wgs_data = DataCube { address: wgs, size: 4, ..LARGE.cube(0x800, 1, 1, 1) };
+        placed(&NV_FULL, &net, secondary).map(drop)
+    };
+    let [data, other] = [address::DATA, address::ROIS];
+    assert_eq!(compressed(data, other, &[]), Ok(()));
+    assert_eq!(compressed(other, other, &[data, other]), Ok(()));
+    let apart = |surface, memory, other| {
+        let text = "operation 0 (CONV): weight_data lies in";
+        Err(format!(
+            "{text} {memory} memory, but {surface}, which is read through the same interface, in {other} memory"
+        ))
+    };
+    assert_eq!(compressed(other, data, &[other]), apart("wmb_data", "primary", "secondary"));
+    assert_eq!(compressed(data, other, &[data]), apart("wgs_data", "secondary", "primary"));
+}
+
+#[test]
+fn the_driver_reads_no_list_in_secondary_memory() {
+    let mut net = net(&NV_FULL);
+    net.network.stat_list_index = address::STATISTICS;
+    for (entry, prefix, list) in [
+        (address::NETWORK, "", "network descriptor"),
+        (address::GRAPH, "", "dependency graph"),
+        (address::OPERATIONS, "", "operation list"),
+        (address::SURFACES, "", "surface list"),
+        (address::TABLES, "operation 4 (CDP): ", "lookup table list"),
+        (address::STATISTICS, "", "statistics list"),
+    ] {
+        let why = "whose buffer lies in secondary memory, which the driver does not access";
+        let expected = format!("{prefix}the {list} is in address list entry {entry}, {why}");
+        assert_eq!(placed(&NV_FULL, &net, &[entry]), Err(expected));
+    }
 }
 
 #[test]
@@ -339,10 +448,6 @@ fn what_a_configuration_lacks() {
     assert_eq!(
         small(|net| net.sdp(3).0.lut_index = 0),
         "operation 3 (SDP): lut_index asks for SDP lookup tables, which nv_small does not have"
-    );
-    assert_eq!(
-        small(|net| net.sdp(3).1.dst_data.mem_type = MemoryType::Cv),
-        "operation 3 (SDP): dst_data.type asks for a secondary memory interface, which nv_small does not have"
     );
     assert_eq!(
         refusal(&NV_LARGE, |net| _ = net.contraction(LARGE, 0x8000)),

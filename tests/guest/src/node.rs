@@ -93,7 +93,12 @@ impl Node {
 
     /// Makes a buffer. Returns its handle.
     pub fn create(&self, size: u64) -> Result<u32> {
-        let mut args = GemCreateArgs { size, ..Default::default() };
+        self.create_with(size, 0)
+    }
+
+    /// The same with flags.
+    pub fn create_with(&self, size: u64, flags: u32) -> Result<u32> {
+        let mut args = GemCreateArgs { size, flags, ..Default::default() };
         call(self.fd(), first::GEM_CREATE.into(), &mut args)?;
         Ok(args.handle)
     }
@@ -118,7 +123,12 @@ impl Node {
 
     /// A buffer with its mapping.
     pub fn buffer(&self, size: usize) -> io::Result<Buffer> {
-        let handle = self.create(size as u64)?;
+        self.buffer_with(size, 0)
+    }
+
+    /// A buffer that is made with flags, with its mapping.
+    pub fn buffer_with(&self, size: usize, flags: u32) -> io::Result<Buffer> {
+        let handle = self.create_with(size as u64, flags)?;
         let map = self.map(self.map_offset(handle)?, size)?;
         Ok(Buffer { handle, map })
     }

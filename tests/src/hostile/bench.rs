@@ -12,6 +12,7 @@ use nvdla_model::operation::Finished;
 use nvdla_model::record::{Recorder, Touched};
 use nvdla_model::registers::WORDS;
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::RamType;
 
 use super::base::{Base, Field};
 use super::{footprint, steps};
@@ -319,7 +320,8 @@ impl TaskMemory for Bench {
 
     fn buffer(&self, index: usize) -> Option<Buffer> {
         let (area, offset, size) = *self.entries.get(index)?;
-        Some(Buffer { address: self.memories.areas.get(area).map_or(0, |area| area.0) + offset, size })
+        let address = self.memories.areas.get(area).map_or(0, |area| area.0) + offset;
+        Some(Buffer { address, size, memory: RamType::Mcif })
     }
 
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {

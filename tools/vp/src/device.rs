@@ -21,7 +21,8 @@ use nvdla_rtl::Simulator;
 use nvdla_uapi::reg::{glb, Block};
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_ACTION_UNMASK, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_PCI_BAR0_REGION_INDEX,
-    VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
+    VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_BAR4_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX,
+    VFIO_PCI_MSI_IRQ_INDEX,
 };
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
 
@@ -29,11 +30,14 @@ use crate::control::{self, Action, Counts, Ranges, Search};
 use crate::faults::{Faults, Lines, Schedule};
 use crate::guest::Guest;
 use crate::pci::Configuration;
+use crate::sram::Sram;
 
 /// How long a simulator of the RTL runs before a register access is answered.
 const SLICE: Duration = Duration::from_millis(2);
-/// Both memory interfaces access the guest's memory.
-const INTERFACES: u32 = 0b11;
+/// The primary memory interface, which accesses the guest's memory.
+const PRIMARY: u32 = 0b01;
+/// The secondary memory interface, which accesses the SRAM.
+const SECONDARY: u32 = 0b10;
 
 /// The simulation behind the device.
 pub(crate) enum Core {
@@ -119,6 +123,12 @@ impl Shared {
         let _quiet = lock(&self.guest);
         self.with_device(|device| device.reset());
         lock(&self.schedule).reset();
+    }
+
+    /// Maps the SRAM for a simulator of the RTL.
+    fn map_sram(&self, guest: &Guest) -> io::Result<()> {
+        let Some(sram) = &guest.sram else { return Ok(()) };
+        self.with_device(|device| device.map(0, sram.size().into(), sram.file(), 0, SECONDARY, true))
     }
 
     /// Applies a change of the board's clock or reset line.
@@ -242,17 +252,27 @@ pub(crate) struct Device {
     ranges: Ranges,
     search: Search,
     control: bool,
+    /// Bytes of the SRAM.
+    sram: u32,
+    /// The address of the SRAM's BAR.
+    sram_address: u64,
     reads: u64,
     writes: u64,
 }
 
 impl Device {
     /// Makes the device; with `control`, also the control window for tests in the guest.
-    pub(crate) fn new(mut core: Core, faults: Faults, lines: Lines, control: bool) -> io::Result<Self> {
+    pub(crate) fn new(
+        mut core: Core,
+        faults: Faults,
+        lines: Lines,
+        control: bool,
+        sram: Option<Sram>,
+    ) -> io::Result<Self> {
         let config = core.device().config();
         let base = Block::Glb.base(config.family).unwrap_or(0);
         let shared = Arc::new(Shared {
-            guest: Mutex::new(Guest::new()?),
+            guest: Mutex::new(Guest::new(sram)?),
             turn: Mutex::default(),
             core: Mutex::new(core),
             interrupts: Mutex::default(),
@@ -260,18 +280,25 @@ impl Device {
             wake: Condvar::new(),
             schedule: Mutex::new(Schedule::new(faults, lines)),
         });
+        let sram = {
+            let guest = lock(&shared.guest);
+            shared.map_sram(&guest)?;
+            guest.sram.as_ref().map_or(0, Sram::size)
+        };
         let worker = {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new().name("model".into()).spawn(move || shared.work())?
         };
         Ok(Self {
-            configuration: Configuration::new(control),
+            configuration: Configuration::new(control, sram),
             status: u64::from(base + u32::from(glb::S_INTR_STATUS.offset)),
             shared,
             worker: Some(worker),
             ranges: Ranges::default(),
             search: Search::default(),
             control,
+            sram,
+            sram_address: 0,
             reads: 0,
             writes: 0,
         })
@@ -284,7 +311,7 @@ impl Device {
         if let Err(error) = self.dma_unmap(DmaUnmapFlags::UNMAP_ALL, 0, 0) {
             log::error!("the last client's memory stays mapped: {error}");
         }
-        self.configuration = Configuration::new(self.control);
+        self.configuration = Configuration::new(self.control, self.sram);
     }
 
     /// Register reads, register writes, interrupts, accesses outside, starts, resets, register accesses without a clock
@@ -328,7 +355,12 @@ impl Device {
             }
             Action::Ranges => {
                 let list = self.ranges.list();
-                let ranges: Vec<_> = list.iter().map(|&(start, length)| start..start.saturating_add(length)).collect();
+                let mut ranges: Vec<_> =
+                    list.iter().map(|&(start, length)| start..start.saturating_add(length)).collect();
+                // The list is for the guest's memory. A simulator's list is for both memories.
+                if !ranges.is_empty() && self.sram > 0 {
+                    ranges.push(0..u64::from(self.sram));
+                }
                 let ranges = (!ranges.is_empty()).then_some(&ranges[..]);
                 if let Err(error) = self.shared.with_device(|device| device.allow(ranges)) {
                     log::error!("the list of memory ranges is refused: {error}");
@@ -382,6 +414,11 @@ impl ServerBackend for Device {
             VFIO_PCI_BAR0_REGION_INDEX if data.len() == 4 => {
                 data.copy_from_slice(&self.read_register(offset).to_le_bytes());
             }
+            VFIO_PCI_BAR4_REGION_INDEX => {
+                if let Some(bytes) = lock(&self.shared.guest).sram_mut(offset, data.len()) {
+                    data.copy_from_slice(bytes);
+                }
+            }
             VFIO_PCI_BAR2_REGION_INDEX if data.len() == 4 && self.control => {
                 data.copy_from_slice(&self.read_control(offset).to_le_bytes());
             }
@@ -399,11 +436,23 @@ impl ServerBackend for Device {
                     self.shared.reset();
                 }
                 self.shared.disable_intx(self.configuration.disables_interrupt());
+                // A running operation has the guest's lock, so it is taken only when the BAR moves.
+                let address = self.configuration.sram_address();
+                if std::mem::replace(&mut self.sram_address, address) != address {
+                    if let Some(sram) = &mut lock(&self.shared.guest).sram {
+                        sram.set_base(address);
+                    }
+                }
             }
             VFIO_PCI_BAR0_REGION_INDEX => match <[u8; 4]>::try_from(data) {
                 Ok(bytes) => self.write_register(offset, u32::from_le_bytes(bytes)),
                 Err(_) => log::warn!("a write of {} bytes at {offset:#x} of BAR 0 is ignored", data.len()),
             },
+            VFIO_PCI_BAR4_REGION_INDEX => {
+                if let Some(bytes) = lock(&self.shared.guest).sram_mut(offset, data.len()) {
+                    bytes.copy_from_slice(data);
+                }
+            }
             VFIO_PCI_BAR2_REGION_INDEX if self.control => {
                 if let Ok(bytes) = data.try_into() {
                     self.write_control(offset, u32::from_le_bytes(bytes));
@@ -427,7 +476,7 @@ impl ServerBackend for Device {
         log::debug!("guest memory {address:#x}, {size:#x} bytes");
         let writable = flags.contains(DmaMapFlags::WRITE);
         lock(&self.shared.guest).map(address, size, &file, offset, writable)?;
-        self.shared.with_device(|device| device.map(address, size, &file, offset, INTERFACES, writable))
+        self.shared.with_device(|device| device.map(address, size, &file, offset, PRIMARY, writable))
     }
 
     fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
@@ -439,7 +488,12 @@ impl ServerBackend for Device {
             guest.unmap(address, size)?;
             (address, size)
         };
-        self.shared.with_device(|device| device.unmap(address, size))
+        self.shared.with_device(|device| device.unmap(address, size))?;
+        // A simulator unmaps the range from both memories.
+        if address < u64::from(self.sram) {
+            self.shared.map_sram(&guest)?;
+        }
+        Ok(())
     }
 
     fn reset(&mut self) -> io::Result<()> {
@@ -485,7 +539,7 @@ mod tests {
     /// A device whose interrupt line is a socket.
     fn device() -> (Device, UnixStream) {
         let core = Core::Model(Box::new(Model::new(&NV_SMALL)));
-        let mut device = Device::new(core, Faults::default(), Lines::default(), false).unwrap();
+        let mut device = Device::new(core, Faults::default(), Lines::default(), false, None).unwrap();
         let (events, line) = UnixStream::pair().unwrap();
         events.set_nonblocking(true).unwrap();
         let flags = VFIO_IRQ_SET_ACTION_TRIGGER | VFIO_IRQ_SET_DATA_EVENTFD;

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nvdla_model::memory::{Memory, Port, Span};
 
+use crate::sram::Sram;
+
 /// The device addresses that the guest's memory may have: from 0, and, as an IOMMU assigns addresses, below 2^48.
 const WINDOWS: [Range<u64>; 2] = [0..WINDOW, (1 << 48) - WINDOW..1 << 48];
 /// Bytes of each window: more than the memory of any guest here.
@@ -86,8 +88,10 @@ struct Piece {
     writable: bool,
 }
 
-/// The memory that the device may access.
+/// The memory that the device may access: the guest's, and the device's own SRAM.
 pub(crate) struct Guest {
+    /// The SRAM behind the secondary memory interface.
+    pub(crate) sram: Option<Sram>,
     space: AddressSpace,
     /// The pieces by their first address.
     pieces: BTreeMap<u64, Piece>,
@@ -101,8 +105,9 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(sram: Option<Sram>) -> io::Result<Self> {
         Ok(Self {
+            sram,
             space: AddressSpace::new()?,
             pieces: BTreeMap::new(),
             refuse: false,
@@ -190,12 +195,22 @@ impl Guest {
         found
     }
 
+    /// Bytes of the SRAM for an access of the virtual machine; `None` if they are not inside.
+    pub(crate) fn sram_mut(&mut self, offset: u64, length: usize) -> Option<&mut [u8]> {
+        let start = self.sram.as_ref()?.at(offset, length)?;
+        // SAFETY: The range lies in the SRAM's mapping. The virtual machine may change it meanwhile, and any value is acceptable.
+        Some(unsafe { std::slice::from_raw_parts_mut(start, length) })
+    }
+
     /// The first byte of a range that the device may access.
-    fn find(&self, address: u64, length: usize, write: bool) -> Option<*mut u8> {
+    fn find(&self, Span { port, address, length }: Span, write: bool) -> Option<*mut u8> {
         if self.refuse {
             return None;
         }
-        let found = self.lookup(address, length, write);
+        let found = match port {
+            Port::Primary => self.lookup(address, length, write),
+            Port::Secondary => self.sram.as_ref().and_then(|sram| sram.find(address, length)),
+        };
         if found.is_none() {
             self.outside.fetch_add(1, Ordering::Relaxed);
         }
@@ -219,15 +234,15 @@ impl Guest {
 }
 
 impl Memory for Guest {
-    fn read(&self, _port: Port, address: u64, length: usize) -> Option<&[u8]> {
-        let start = self.find(address, length, false)?;
-        // SAFETY: The range lies in the mapping. The guest may change it meanwhile, as on a real bus. The model only copies bytes
+    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        let start = self.find(Span { port, address, length }, false)?;
+        // SAFETY: The range lies in the mapping of its memory. The guest may change it meanwhile, as on a real bus. The model only copies bytes
         // and computes with them, so any value is acceptable.
         Some(unsafe { std::slice::from_raw_parts(start, length) })
     }
 
-    fn write(&mut self, _port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
-        let start = self.find(address, length, true)?;
+    fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
+        let start = self.find(Span { port, address, length }, true)?;
         // SAFETY: As above, and `&mut self` keeps other accesses of this process out.
         Some(unsafe { std::slice::from_raw_parts_mut(start, length) })
     }
@@ -235,12 +250,12 @@ impl Memory for Guest {
     fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
         let ends = |span: Span| Some((span.address, span.address.checked_add(span.length as u64)?));
         let ((read_start, read_end), (write_start, write_end)) = (ends(read)?, ends(write)?);
-        if read_start < write_end && write_start < read_end {
+        if read.port == write.port && read_start < write_end && write_start < read_end {
             return None;
         }
-        let (from, to) = (self.find(read.address, read.length, false)?, self.find(write.address, write.length, true)?);
-        // SAFETY: As above. Different device addresses have different places in the reservation, so the two ranges do not
-        // overlap.
+        let (from, to) = (self.find(read, false)?, self.find(write, true)?);
+        // SAFETY: As above. Different device addresses have different places in the reservation or in the SRAM, which are
+        // different mappings, so the two ranges do not overlap.
         Some(unsafe {
             (std::slice::from_raw_parts(from, read.length), std::slice::from_raw_parts_mut(to, write.length))
         })
@@ -269,7 +284,7 @@ mod tests {
     #[test]
     fn pages_that_follow_each_other_are_one_piece() {
         let file = pages("pages", 4);
-        let mut guest = Guest::new().unwrap();
+        let mut guest = Guest::new(None).unwrap();
         // In reverse order in the file, and mapped out of order.
         guest.map(0xf000_1000, 0x1000, &file, 0x2000, true).unwrap();
         guest.map(0xf000_3000, 0x1000, &file, 0, true).unwrap();
@@ -303,7 +318,7 @@ mod tests {
     #[test]
     fn what_the_guest_does_not_allow_is_outside() {
         let file = pages("guest", 4);
-        let mut guest = Guest::new().unwrap();
+        let mut guest = Guest::new(None).unwrap();
         guest.map(0x1000, 0x4000, &file, 0, true).unwrap();
         assert!(guest.read(Port::Primary, 0x1000, 0x4000).is_some());
         assert!(guest.read(Port::Primary, 0x1000, 0x4001).is_none());
@@ -321,6 +336,33 @@ mod tests {
         assert!(guest.write(Port::Primary, 0x2000, 0x100).is_some());
         assert!(guest.write(Port::Primary, 0x20ff, 2).is_none());
         assert!(guest.read(Port::Primary, 0x1fff, 1).is_none());
+        assert_eq!(guest.outside.load(Ordering::Relaxed), 4);
+    }
+    #[test]
+    fn each_interface_reaches_its_own_memory() {
+        let file = pages("interfaces", 1);
+        let mut guest = Guest::new(Some(Sram::new(0x2000).unwrap())).unwrap();
+        guest.map(0, 0x1000, &file, 0, true).unwrap();
+        guest.write(Port::Secondary, 0, 4).unwrap().copy_from_slice(b"sram");
+        assert_eq!(guest.read(Port::Primary, 0, 4), Some(&[1, 0, 0, 0][..]));
+        assert_eq!(guest.read(Port::Secondary, 0, 4), Some(&b"sram"[..]));
+        let span = |port, address| Span { port, address, length: 4 };
+        let (from, to) = guest.both(span(Port::Secondary, 0), span(Port::Primary, 2)).unwrap();
+        to.copy_from_slice(from);
+        assert_eq!(guest.read(Port::Primary, 0, 6), Some(&b"\x01\0sram"[..]));
+        assert!(guest.both(span(Port::Secondary, 0), span(Port::Secondary, 2)).is_none());
+        assert_eq!(guest.outside.load(Ordering::Relaxed), 0);
+        assert!(guest.read(Port::Secondary, 0x1ffd, 4).is_none());
+        assert!(guest.write(Port::Secondary, u64::MAX, 2).is_none());
+        assert!(guest.read(Port::Primary, 0x1000, 4).is_none());
+        assert_eq!(guest.outside.load(Ordering::Relaxed), 3);
+        guest.sram.as_mut().unwrap().set_base(0xfe00_0000);
+        for address in [0, 0xfe00_0000] {
+            assert_eq!(guest.read(Port::Secondary, address, 4), Some(&b"sram"[..]));
+        }
+        assert!(guest.sram_mut(0xfe00_0000, 4).is_none());
+        guest.sram = None;
+        assert!(guest.read(Port::Secondary, 0, 4).is_none());
         assert_eq!(guest.outside.load(Ordering::Relaxed), 4);
     }
 }

@@ -10,6 +10,7 @@ mod device;
 mod faults;
 mod guest;
 mod pci;
+mod sram;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,12 +20,17 @@ use nvdla_model::device::Model;
 use nvdla_model::simulation::Simulation;
 use nvdla_uapi::config::Config;
 use vfio_bindings::bindings::vfio::{
-    vfio_region_info, VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE,
-    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX,
-    VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_READ,
-    VFIO_REGION_INFO_FLAG_WRITE,
+    vfio_region_info, vfio_region_sparse_mmap_area, VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD,
+    VFIO_IRQ_INFO_MASKABLE, VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_BAR4_REGION_INDEX,
+    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_NUM_IRQS,
+    VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_MMAP, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
 };
-use vfio_user::{IrqInfo, Server, ServerRegion};
+use vfio_user::{IrqInfo, Server, ServerRegion, SparseArea};
+
+use sram::Sram;
+
+/// The smallest BAR that a guest can map alone.
+const PAGE: u32 = 4096;
 
 /// Puts the NVDLA model, or a simulator of the RTL, on a virtual machine's PCI bus
 #[derive(Parser)]
@@ -52,6 +58,10 @@ struct Arguments {
     /// Also control the clock and the reset line through that window: at first the clock is off and the reset asserted
     #[arg(long)]
     lines: bool,
+    /// KiB of the SRAM behind the secondary memory interface, a power of two from 4 on, or 0 for no SRAM; a configuration without
+    /// that interface has none
+    #[arg(long, value_name = "KIB", default_value_t = 2048)]
+    sram: u32,
     #[command(flatten)]
     faults: faults::Faults,
 }
@@ -82,11 +92,13 @@ fn run(arguments: Arguments) -> Result<(), String> {
             device::Core::Rtl(Box::new(simulator))
         }
     };
-    let mut device = device::Device::new(core, arguments.faults, lines, control)
+    let sram = sram_of(config, arguments.sram)?;
+    let regions = regions(control, sram.as_ref());
+    let mut device = device::Device::new(core, arguments.faults, lines, control, sram)
         .map_err(|error| format!("the model's thread did not start: {error}"))?;
     // A socket that an earlier run has left would prevent the bind.
     let _ = std::fs::remove_file(&arguments.socket);
-    let server = Server::new(&arguments.socket, true, interrupts(!arguments.no_msi), regions(control))
+    let server = Server::new(&arguments.socket, true, interrupts(!arguments.no_msi), regions)
         .map_err(|error| format!("cannot listen on {}: {error}", arguments.socket.display()))?;
     let ended = loop {
         let ended = server.run(&mut device);
@@ -109,16 +121,35 @@ fn run(arguments: Arguments) -> Result<(), String> {
     ended.map_err(|error| format!("the connection failed: {error}"))
 }
 
-fn regions(control: bool) -> Vec<ServerRegion> {
+/// The SRAM of a device of that configuration.
+fn sram_of(config: &Config, kib: u32) -> Result<Option<Sram>, String> {
+    if kib == 0 || !config.secondary_memif {
+        return Ok(None);
+    }
+    let size = kib.checked_mul(1024).filter(|size| size.is_power_of_two() && *size >= PAGE);
+    let size = size.ok_or_else(|| format!("--sram {kib}: the size is not a power of two from 4 to 2097152"))?;
+    Sram::new(size).map(Some).map_err(|error| format!("the SRAM of {kib} KiB cannot be made: {error}"))
+}
+
+fn regions(control: bool, sram: Option<&Sram>) -> Vec<ServerRegion> {
     (0..VFIO_PCI_NUM_REGIONS)
         .map(|index| {
             let size = match index {
                 VFIO_PCI_CONFIG_REGION_INDEX => pci::SIZE as u64,
                 VFIO_PCI_BAR0_REGION_INDEX => u64::from(pci::BAR_SIZE),
                 VFIO_PCI_BAR2_REGION_INDEX if control => u64::from(pci::CONTROL_SIZE),
+                VFIO_PCI_BAR4_REGION_INDEX => sram.map_or(0, |sram| sram.size().into()),
                 _ => 0,
             };
-            let flags = if size > 0 { VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE } else { 0 };
+            // The SRAM is mapped into the virtual machine. Registers are accessed by messages.
+            let mmap_fd = sram.filter(|_| index == VFIO_PCI_BAR4_REGION_INDEX).map(Sram::descriptor);
+            let mut flags = if size > 0 { VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE } else { 0 };
+            let mut whole = Vec::new();
+            if mmap_fd.is_some() {
+                flags |= VFIO_REGION_INFO_FLAG_MMAP;
+                // The server sends the descriptor only with a list of the areas that can be mapped.
+                whole.push(SparseArea { area: vfio_region_sparse_mmap_area { offset: 0, size } });
+            }
             ServerRegion {
                 region_info: vfio_region_info {
                     argsz: size_of::<vfio_region_info>() as u32,
@@ -127,8 +158,8 @@ fn regions(control: bool) -> Vec<ServerRegion> {
                     flags,
                     ..Default::default()
                 },
-                sparse_areas: Vec::new(),
-                mmap_fd: None,
+                sparse_areas: whole,
+                mmap_fd,
             }
         })
         .collect()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The PCI configuration space of the virtual device: BAR 0, one INTx line, one MSI vector and function-level reset; also BAR 2
-//! if tests in the guest get a control window.
+//! if tests in the guest get a control window, and BAR 4 if the device has SRAM.
 //!
-//! Source: PCI Local Bus Specification 3.0, chapters 6.1 (header), 6.2.2 (command register), 6.8.1 (MSI capability); the
+//! Source: PCI Local Bus Specification 3.0, chapters 6.1 (header), 6.2.2 (command register), 6.2.5.1 (BARs), 6.8.1 (MSI capability); the
 //! engineering change notice "Advanced Capabilities for Conventional PCI" (function-level reset).
 
 use nvdla_uapi::queue::PCI_SUBSYSTEM_MODEL;
@@ -32,6 +32,9 @@ pub(crate) const COMMAND: usize = 0x04;
 const STATUS: usize = 0x06;
 const BAR0: usize = 0x10;
 const BAR2: usize = 0x18;
+const BAR4: usize = 0x20;
+/// BAR bit: reads have no side effects, so the processor may combine accesses.
+const PREFETCHABLE: u32 = 1 << 3;
 const SUBSYSTEM: usize = 0x2c;
 const CAPABILITIES: usize = 0x34;
 const INTERRUPT_LINE: usize = 0x3c;
@@ -58,7 +61,8 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    pub(crate) fn new(control: bool) -> Self {
+    /// The space of a device with `sram` bytes of SRAM, a power of two or 0.
+    pub(crate) fn new(control: bool, sram: u32) -> Self {
         let mut this = Self { bytes: [0; SIZE], writable: [0; SIZE] };
         this.set(0x00, &VENDOR_NVIDIA.to_le_bytes());
         this.set(0x02, &DEVICE_NVDLA.to_le_bytes());
@@ -76,6 +80,10 @@ impl Configuration {
         this.allow(BAR0, &(!(BAR_SIZE - 1)).to_le_bytes());
         if control {
             this.allow(BAR2, &(!(CONTROL_SIZE - 1)).to_le_bytes());
+        }
+        if sram > 0 {
+            this.set(BAR4, &PREFETCHABLE.to_le_bytes());
+            this.allow(BAR4, &(!(sram - 1)).to_le_bytes());
         }
         this.allow(INTERRUPT_LINE, &[0xff]);
         this.allow(MSI + 2, &[MSI_WRITABLE]);
@@ -113,6 +121,12 @@ impl Configuration {
         u16::from_le_bytes([self.bytes[COMMAND], self.bytes[COMMAND + 1]]) & INTERRUPT_DISABLE != 0
     }
 
+    /// The address of the SRAM's BAR.
+    pub(crate) fn sram_address(&self) -> u64 {
+        let word = [0, 1, 2, 3].map(|byte| self.bytes[BAR4 + byte]);
+        u64::from(u32::from_le_bytes(word) & !0xf)
+    }
+
     fn set(&mut self, offset: usize, bytes: &[u8]) {
         self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
@@ -128,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_bar_answers_its_size() {
-        let mut configuration = Configuration::new(false);
+        let mut configuration = Configuration::new(false, 0);
         assert!(!configuration.write(BAR0, &[0xff; 4]));
         assert_eq!(configuration.read(BAR0, 4), Some(&(!(BAR_SIZE - 1)).to_le_bytes()[..]));
     }
@@ -136,15 +150,25 @@ mod tests {
     #[test]
     fn the_control_window_is_there_only_when_asked_for() {
         for (control, size) in [(false, 0), (true, !(CONTROL_SIZE - 1))] {
-            let mut configuration = Configuration::new(control);
+            let mut configuration = Configuration::new(control, 0);
             assert!(!configuration.write(BAR2, &[0xff; 4]));
             assert_eq!(configuration.read(BAR2, 4), Some(&size.to_le_bytes()[..]));
         }
     }
 
     #[test]
+    fn the_sram_is_prefetchable_and_has_its_size() {
+        for (sram, bits) in [(0, 0), (0x20_0000, 0xffe0_0008_u32)] {
+            let mut configuration = Configuration::new(true, sram);
+            assert!(!configuration.write(BAR4, &[0xff; 8]));
+            let expected = u64::from(bits).to_le_bytes();
+            assert_eq!(configuration.read(BAR4, 8), Some(&expected[..]));
+        }
+    }
+
+    #[test]
     fn identity_cannot_be_written() {
-        let mut configuration = Configuration::new(false);
+        let mut configuration = Configuration::new(false, 0);
         assert!(!configuration.write(0, &[0; 4]));
         assert_eq!(configuration.read(0, 2), Some(&VENDOR_NVIDIA.to_le_bytes()[..]));
         assert_eq!(configuration.read(SIZE - 1, 2), None);
@@ -152,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_status_says_whether_the_line_is_up() {
-        let mut configuration = Configuration::new(false);
+        let mut configuration = Configuration::new(false, 0);
         for (up, status) in [(false, 0x10), (true, 0x18), (false, 0x10)] {
             configuration.set_interrupt(up);
             assert!(!configuration.write(STATUS, &[0xff]));
@@ -162,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_reset_is_asked_for_through_the_capability() {
-        let mut configuration = Configuration::new(false);
+        let mut configuration = Configuration::new(false, 0);
         assert!(configuration.write(ADVANCED_CONTROL, &[1]));
         assert!(!configuration.write(ADVANCED_CONTROL, &[0]));
     }

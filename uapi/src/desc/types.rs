@@ -3,8 +3,7 @@
 //! Encodings of descriptor fields. Those that registers share come from [`crate::reg::values`][super::super::reg::values].
 
 use super::super::reg::values::{
-    AluAlgorithm, ConvMode, LutFunction, LutTable, PixelFormat, PoolingMethod, Precision, RamType, RubikMode,
-    WeightFormat,
+    AluAlgorithm, ConvMode, LutFunction, LutTable, PixelFormat, PoolingMethod, Precision, RubikMode, WeightFormat,
 };
 use super::super::reg::{encodings, FieldValue};
 use super::wire::{byte_encodings, PROCESSORS};
@@ -15,8 +14,9 @@ encodings! {
     OpType { Bdma = 0, Conv = 1, Sdp = 2, Pdp = 3, Cdp = 4, Rubik = 5 }
     /// What a consumer waits for.
     Event { OpCompleted = 1, OpProgrammed = 2, OpEnabled = 3, CdmaWeightDone = 4, CdmaDataDone = 5 }
-    /// Where a surface lies: in external DRAM (`Mc`), in SRAM behind the secondary interface (`Cv`), or in no memory,
-    /// because a neighbouring unit passes the data on (`Hw`).
+    /// Where the compiler wants a surface: in external DRAM (`Mc`), in SRAM behind the secondary interface (`Cv`), or in no
+    /// memory, because a neighbouring unit passes the data on (`Hw`). The driver takes the interface from the buffer that the
+    /// surface lies in, which may be in DRAM where there is no SRAM.
     MemoryType { Mc = 0, Cv = 1, Hw = 2 }
     /// What an SDP sub-unit does with its operands.
     SdpOperation { None = 0, Mul = 1, Add = 2, Both = 3 }
@@ -70,17 +70,6 @@ impl OpType {
 impl fmt::Display for OpType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl MemoryType {
-    /// The memory interface's encoding in a register, `None` for data that lies in no memory.
-    pub const fn ram_type(self) -> Option<RamType> {
-        match self {
-            Self::Mc => Some(RamType::Mcif),
-            Self::Cv => Some(RamType::Cvif),
-            Self::Hw => None,
-        }
     }
 }
 

@@ -49,6 +49,10 @@ impl Device for Timed {
         self.device.allocate(size)
     }
 
+    fn allocate_sram(&mut self, size: u64) -> Result<Option<Handle>, Error> {
+        self.device.allocate_sram(size)
+    }
+
     fn free(&mut self, handle: Handle) {
         self.device.free(handle);
     }

@@ -26,6 +26,7 @@ use nvdla_uapi::ioctl::{
 };
 
 use nvdla_uapi::queue::{self, Query};
+use nvdla_uapi::reg::values::RamType;
 
 use super::ioctl::{self, retry};
 use super::{
@@ -72,6 +73,8 @@ struct Buffer {
     /// The buffer's dma-buf, by which the first driver's submission names it.
     dma_buf: Option<OwnedFd>,
     pages: Arc<Pages>,
+    /// The memory interface behind which it lies.
+    memory: RamType,
 }
 
 impl Buffer {
@@ -93,6 +96,8 @@ pub struct KernelDevice {
     config: Option<&'static Config>,
     /// The longest time that a task may run; none for the first driver, which has no query.
     longest: Option<Duration>,
+    /// Bytes of the device's SRAM.
+    sram: u64,
     /// Whether the driver has a queue; the first driver has none.
     has_queue: bool,
     buffers: Vec<Option<Buffer>>,
@@ -126,14 +131,23 @@ impl KernelDevice {
         let query = query(file.as_raw_fd());
         let config = query.as_ref().and_then(configuration);
         let has_queue = query.is_some();
+        let sram = query.as_ref().map_or(0, |query| query.sram_size);
         let longest = query.map(|query| Duration::from_nanos(query.max_timeout_ns));
-        Ok(Self { file, path: path.to_owned(), config, longest, has_queue, buffers: Vec::new() })
+        Ok(Self { file, path: path.to_owned(), config, longest, sram, has_queue, buffers: Vec::new() })
     }
 
     /// Why the driver has refused the task, where the configuration is known.
     fn refusal(&self, addresses: &[AddressEntry]) -> Option<nvdla_engine::Error> {
-        let entry =
-            |entry: &AddressEntry| Some((entry.handle.0 as usize, entry.offset, self.buffer(entry.handle)?.bytes()));
+        let entry = |entry: &AddressEntry| {
+            let buffer = self.buffer(entry.handle)?;
+            // Validation reads no list in SRAM, and every other byte of it is slow to read.
+            Some(refusal::Entry {
+                buffer: entry.handle.0 as usize,
+                offset: entry.offset,
+                bytes: buffer.bytes(),
+                memory: buffer.memory,
+            })
+        };
         refusal::of(self.config?, &addresses.iter().map(entry).collect::<Option<Vec<_>>>()?)
     }
 
@@ -156,7 +170,7 @@ impl KernelDevice {
     }
 
     /// Makes and maps a buffer for an existing GEM handle.
-    fn map(&self, gem: u32, length: usize) -> Result<Buffer, Error> {
+    fn map(&self, gem: u32, length: usize, memory: RamType) -> Result<Buffer, Error> {
         let dma_buf = if self.has_queue {
             None
         } else {
@@ -171,9 +185,31 @@ impl KernelDevice {
         // `Pages` says.
         let mut map = unsafe { MmapOptions::new().offset(place.offset).len(whole).map_mut(&self.file) }
             .map_err(self.failed("mmap of a buffer"))?;
-        // Not every driver clears new buffers.
-        map.fill(0);
-        Ok(Buffer { gem, dma_buf, pages: Pages::new(map, length) })
+        // Not every driver clears new buffers. Drivers that have SRAM do.
+        if memory == RamType::Mcif {
+            map.fill(0);
+        }
+        Ok(Buffer { gem, dma_buf, pages: Pages::new(map, length), memory })
+    }
+
+    /// Makes a buffer with these flags and maps it.
+    fn create(&mut self, size: u64, flags: u32) -> Result<Handle, Error> {
+        let failed = |source| Error::Allocate { size, device: self.path.display().to_string(), source };
+        let length = usize::try_from(size)
+            .ok()
+            .filter(|&length| length > 0)
+            .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+        let mut args = GemCreateArgs { size, flags, ..Default::default() };
+        // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
+        retry(|| unsafe { ioctl::gem_create(self.file.as_raw_fd(), &raw mut args) }).map_err(failed)?;
+        let memory = if flags & queue::GEM_CREATE_SRAM != 0 { RamType::Cvif } else { RamType::Mcif };
+        match self.map(args.handle, length, memory) {
+            Ok(buffer) => Ok(self.add(buffer)),
+            Err(error) => {
+                self.destroy(args.handle);
+                Err(error)
+            }
+        }
     }
 
     fn add(&mut self, buffer: Buffer) -> Handle {
@@ -315,20 +351,16 @@ impl Device for KernelDevice {
     }
 
     fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
-        let failed = |source| Error::Allocate { size, device: self.path.display().to_string(), source };
-        let length = usize::try_from(size)
-            .ok()
-            .filter(|&length| length > 0)
-            .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
-        let mut args = GemCreateArgs { size, ..Default::default() };
-        // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
-        retry(|| unsafe { ioctl::gem_create(self.file.as_raw_fd(), &raw mut args) }).map_err(failed)?;
-        match self.map(args.handle, length) {
-            Ok(buffer) => Ok(self.add(buffer)),
-            Err(error) => {
-                self.destroy(args.handle);
-                Err(error)
-            }
+        self.create(size, 0)
+    }
+
+    fn allocate_sram(&mut self, size: u64) -> Result<Option<Handle>, Error> {
+        if self.sram == 0 {
+            return Ok(None);
+        }
+        match self.create(size, queue::GEM_CREATE_SRAM) {
+            Err(Error::Allocate { source, .. }) if source.raw_os_error() == Some(libc::ENOSPC) => Ok(None),
+            result => result.map(Some),
         }
     }
 
@@ -393,7 +425,12 @@ impl Device for KernelDevice {
             let mut prime = ioctl::PrimeHandle { handle: 0, flags: 0, fd: fd.as_raw_fd() };
             // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
             retry(|| unsafe { ioctl::prime_fd_to_handle(self.file.as_raw_fd(), &raw mut prime) })?;
-            Ok(Buffer { gem: prime.handle, dma_buf: Some(dma_buf), pages: Pages::new(map, size as usize) })
+            Ok(Buffer {
+                gem: prime.handle,
+                dma_buf: Some(dma_buf),
+                pages: Pages::new(map, size as usize),
+                memory: RamType::Mcif,
+            })
         };
         let buffer = import().map_err(|source| Error::Share { device: self.path.display().to_string(), source })?;
         Ok(self.add(buffer))

@@ -166,6 +166,15 @@ pub trait Device: Buffers + Send {
     /// Makes a buffer of at least `size` bytes, all zero, on a 4096-byte boundary.
     fn allocate(&mut self, size: u64) -> Result<Handle, Error>;
 
+    /// Makes a buffer as [`Device::allocate`], but in the SRAM behind the device's secondary memory interface. None if the
+    /// device has no SRAM, or less than `size` bytes in one piece are free.
+    ///
+    /// The default is a device without SRAM.
+    fn allocate_sram(&mut self, size: u64) -> Result<Option<Handle>, Error> {
+        let _ = size;
+        Ok(None)
+    }
+
     /// Gives a buffer back.
     fn free(&mut self, handle: Handle);
 
@@ -257,6 +266,9 @@ macro_rules! forward {
             }
             fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
                 (**self).allocate(size)
+            }
+            fn allocate_sram(&mut self, size: u64) -> Result<Option<Handle>, Error> {
+                (**self).allocate_sram(size)
             }
             fn free(&mut self, handle: Handle) {
                 (**self).free(handle);

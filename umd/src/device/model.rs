@@ -3,7 +3,8 @@
 //! A simulated device, driven by [`nvdla_engine`] in this process: the built-in model, or a simulator of the RTL.
 //!
 //! The scheduler is the one of the kernel module. The simulation answers register accesses like the hardware. A task
-//! can access only the buffers of its address list; any other access is a fault.
+//! can access only the buffers of its address list, each through the memory interface behind which it lies; any other access is
+//! a fault.
 
 use std::{
     io,
@@ -16,6 +17,7 @@ use nvdla_engine::{Engine, Failure, Hardware, OutOfRange, Progress, Slot};
 use nvdla_model::{device::Model, limit::Limit, memory::Stop, simulation::Simulation, threads::keep_awake::Awake, Isa};
 use nvdla_rtl::Simulator;
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::RamType;
 
 #[cfg(feature = "cli")]
 use super::Recording;
@@ -31,8 +33,6 @@ use super::{
 
 /// The interval at which a device that does not answer is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Both memory interfaces reach all buffers: a loadable's SRAM is a normal buffer here.
-const INTERFACES: u32 = 0b11;
 
 /// The built-in model of a configuration, or a simulator of the RTL.
 pub struct ModelDevice {
@@ -121,7 +121,11 @@ impl ModelDevice {
     /// Maps a new buffer in a simulator. If this fails, the buffer is freed.
     fn map(&mut self, handle: Handle) -> io::Result<Handle> {
         if let Some((buffer, file)) = self.store.file(handle).filter(|_| self.model.shares_memory()) {
-            let shared = self.model.map(buffer.address(), buffer.pages().len() as u64, file, 0, INTERFACES, true);
+            let interfaces = match buffer.memory() {
+                RamType::Mcif => 0b01,
+                RamType::Cvif => 0b10,
+            };
+            let shared = self.model.map(buffer.address(), buffer.pages().len() as u64, file, 0, interfaces, true);
             if let Err(error) = shared {
                 self.store.free(handle);
                 return Err(error);
@@ -180,6 +184,15 @@ impl Device for ModelDevice {
     fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
         let result = self.store.allocate(size).and_then(|handle| self.map(handle));
         result.map_err(|source| Error::Allocate { size, device: self.info.to_string(), source })
+    }
+
+    /// The SRAM has the size of all buffers that are made in it.
+    fn allocate_sram(&mut self, size: u64) -> Result<Option<Handle>, Error> {
+        if !self.config.secondary_memif {
+            return Ok(None);
+        }
+        let result = self.store.allocate_in(RamType::Cvif, size).and_then(|handle| self.map(handle));
+        result.map(Some).map_err(|source| Error::Allocate { size, device: self.info.to_string(), source })
     }
 
     fn pages(&self, handle: Handle) -> Option<Arc<Pages>> {
@@ -281,7 +294,8 @@ impl Device for ModelDevice {
                             if let Some((entry, buffer)) = buffer {
                                 let start = entry.offset + output.offset;
                                 let bytes = buffer.pages().get(start as usize..(start + output.size) as usize);
-                                recording.completed(buffer.address() + start, bytes.unwrap_or_default());
+                                let (memory, address) = (buffer.memory(), buffer.address() + start);
+                                recording.completed(memory, address, bytes.unwrap_or_default());
                             }
                         }
                         if let Some(observer) = &mut observer {

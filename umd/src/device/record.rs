@@ -40,8 +40,6 @@ struct Inner {
     status: u32,
     /// The versions of the buffers whose bytes are in the trace.
     loaded: HashMap<Handle, u64>,
-    /// The memory interface of each range that the running task accesses.
-    interfaces: Vec<(bool, RamType, std::ops::Range<u64>)>,
     failure: Option<io::Error>,
 }
 
@@ -108,7 +106,6 @@ impl Recording {
             expected: Data::create(folder, EXPECTED)?,
             status: 0,
             loaded: HashMap::new(),
-            interfaces: Vec::new(),
             failure: None,
         }))))
     }
@@ -174,11 +171,9 @@ impl Recording {
     /// A task is about to be submitted.
     pub(super) fn begin(&self, config: &'static Config, task: &Task<Vec<Slot>>, store: &Store, reach: &[Reach]) {
         self.with(|inner| {
-            inner.interfaces.clear();
+            let mut accesses = Vec::new();
             for operation in task.iter() {
-                operation.accesses(config, |access| {
-                    inner.interfaces.push((access.write, access.memory, access.start..access.end));
-                });
+                operation.accesses(config, |access| accesses.push(access.start..access.end));
             }
             for reach in reach {
                 let Some(buffer) = store.get(reach.handle()) else { continue };
@@ -186,26 +181,14 @@ impl Recording {
                     continue;
                 }
                 let range = reach.range();
-                let touched = inner.interfaces.iter().filter(|(_, _, touched)| {
-                    touched.start < range.end && range.start < touched.end
-                });
-                let mut memories: Vec<_> = touched.map(|&(_, memory, _)| memory).collect();
-                memories.sort_by_key(|memory| port(*memory));
-                memories.dedup();
-                let [memory] = memories[..] else {
-                    if memories.is_empty() {
-                        // These are descriptors, which only the driver reads.
-                        continue;
-                    }
-                    return Err(io::Error::other(format!(
-                        "operations reach the buffer at {:#x} through both memory interfaces, which a trace keeps apart",
-                        buffer.address()
-                    )));
-                };
+                if !accesses.iter().any(|touched| touched.start < range.end && range.start < touched.end) {
+                    // These are descriptors, which only the driver reads.
+                    continue;
+                }
                 let start = range.start - buffer.address();
                 let bytes = buffer.pages().get(start as usize..(range.end - buffer.address()) as usize);
                 let bytes = bytes.unwrap_or_default();
-                let (port, address) = (port(memory), range.start);
+                let (port, address) = (port(buffer.memory()), range.start);
                 if bytes.iter().all(|&byte| byte == 0) {
                     writeln!(inner.trace, "fill {port} {address:#x} {:#x} all_zero", bytes.len())?;
                 } else {
@@ -217,13 +200,9 @@ impl Recording {
         });
     }
 
-    /// An operation has completed, and has written these bytes of a buffer.
-    pub(super) fn completed(&self, address: u64, bytes: &[u8]) {
+    /// An operation has completed, and has written these bytes of a buffer in that memory.
+    pub(super) fn completed(&self, memory: RamType, address: u64, bytes: &[u8]) {
         self.with(|inner| {
-            let end = address + bytes.len() as u64;
-            let mut touched = inner.interfaces.iter();
-            let wrote = touched.find(|(write, _, range)| *write && range.start < end && address < range.end);
-            let memory = wrote.map_or(RamType::Mcif, |&(_, memory, _)| memory);
             let place = inner.expected.add(bytes)?;
             writeln!(inner.trace, "compare {} {address:#x} {place}", port(memory))
         });

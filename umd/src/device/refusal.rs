@@ -5,21 +5,34 @@
 
 use nvdla_engine::{Buffer, OutOfRange, Slot, Task, TaskMemory};
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::RamType;
 
 /// The address of the first buffer. Its value does not change the reason.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
 /// Buffers are whole pages, with an unused page between two of them.
 const PAGE: u64 = 4096;
 
+/// An entry of a task's address list.
+pub(crate) struct Entry<'a> {
+    /// The buffer's number.
+    pub(crate) buffer: usize,
+    /// Bytes from the buffer's start.
+    pub(crate) offset: u64,
+    /// The buffer's whole pages.
+    pub(crate) bytes: &'a [u8],
+    /// The memory interface behind which the buffer lies.
+    pub(crate) memory: RamType,
+}
+
 /// A task's address list: for each entry the bytes from its offset to the end of its buffer.
 struct List<'a> {
-    entries: &'a [(usize, u64, &'a [u8])],
+    entries: &'a [Entry<'a>],
     addresses: Vec<u64>,
 }
 
 impl List<'_> {
     fn bytes(&self, index: usize, offset: u64, length: usize) -> Result<&[u8], OutOfRange> {
-        let &(_, start, bytes) = self.entries.get(index).ok_or(OutOfRange)?;
+        let &Entry { offset: start, bytes, .. } = self.entries.get(index).ok_or(OutOfRange)?;
         let start = usize::try_from(start.checked_add(offset).ok_or(OutOfRange)?).map_err(|_| OutOfRange)?;
         bytes.get(start..).and_then(|bytes| bytes.get(..length)).ok_or(OutOfRange)
     }
@@ -31,8 +44,9 @@ impl TaskMemory for List<'_> {
     }
 
     fn buffer(&self, index: usize) -> Option<Buffer> {
-        let &(buffer, offset, bytes) = self.entries.get(index)?;
-        Some(Buffer { address: self.addresses.get(buffer)? + offset, size: (bytes.len() as u64).checked_sub(offset)? })
+        let &Entry { buffer, offset, bytes, memory } = self.entries.get(index)?;
+        let address = self.addresses.get(buffer)? + offset;
+        Some(Buffer { address, size: (bytes.len() as u64).checked_sub(offset)?, memory })
     }
 
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
@@ -46,15 +60,15 @@ impl TaskMemory for List<'_> {
     }
 }
 
-/// The reason why a task is refused, or `None`. Each entry has a buffer number, an offset and the buffer's whole pages.
+/// The reason why a task is refused, or `None`.
 #[cfg(feature = "kernel")]
-pub(super) fn of(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Option<nvdla_engine::Error> {
+pub(super) fn of(config: &'static Config, entries: &[Entry<'_>]) -> Option<nvdla_engine::Error> {
     validate(config, entries, |_| false).err()
 }
 
 /// Every reason why a task is refused: those of its operations, or if there is none, that of the whole task.
 #[cfg(feature = "model")]
-pub(crate) fn all(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Vec<nvdla_engine::Error> {
+pub(crate) fn all(config: &'static Config, entries: &[Entry<'_>]) -> Vec<nvdla_engine::Error> {
     let mut found = Vec::new();
     match validate(config, entries, |error| {
         found.push(*error);
@@ -67,11 +81,11 @@ pub(crate) fn all(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> V
 
 fn validate(
     config: &'static Config,
-    entries: &[(usize, u64, &[u8])],
+    entries: &[Entry<'_>],
     go_on: impl FnMut(&nvdla_engine::Error) -> bool,
 ) -> Result<(), nvdla_engine::Error> {
     let mut sizes = Vec::new();
-    for &(buffer, _, bytes) in entries {
+    for &Entry { buffer, bytes, .. } in entries {
         if sizes.len() <= buffer {
             sizes.resize(buffer + 1, 0);
         }
@@ -93,10 +107,11 @@ mod tests {
 
     #[test]
     fn a_task_of_nothing_is_refused() {
+        let entry = |buffer, offset, byte: &'static [u8]| Entry { buffer, offset, bytes: byte, memory: RamType::Mcif };
         assert!(of(&NV_SMALL, &[]).is_some());
-        let error = of(&NV_SMALL, &[(0, 0, &[0xff; 4096])]).unwrap();
+        let error = of(&NV_SMALL, &[entry(0, 0, &[0xff; 4096])]).unwrap();
         assert!(!error.to_string().is_empty());
         // An offset beyond the buffer's end must not panic.
-        assert!(of(&NV_SMALL, &[(3, 5000, &[0; 4096])]).is_some());
+        assert!(of(&NV_SMALL, &[entry(3, 5000, &[0; 4096])]).is_some());
     }
 }

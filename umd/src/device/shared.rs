@@ -332,6 +332,12 @@ impl Device for Client {
         self.hold(&mut **device, handle, None)
     }
 
+    fn allocate_sram(&mut self, size: u64) -> Result<Option<Handle>, Error> {
+        let device = Arc::clone(&self.shared.0.device);
+        let mut device = lock(&device);
+        device.allocate_sram(size)?.map(|handle| self.hold(&mut **device, handle, None)).transpose()
+    }
+
     fn free(&mut self, handle: Handle) {
         // The buffers of a task in flight are freed when the task has ended.
         Arc::make_mut(&mut self.held).remove(&handle);

@@ -13,6 +13,7 @@ use nix::sys::memfd::{memfd_create, MFdFlags};
 #[cfg(feature = "model")]
 use nvdla_model::memory::apart;
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::RamType;
 
 use super::{AddressEntry, Buffers, Handle, Pages};
 
@@ -32,12 +33,19 @@ pub(super) struct Buffer {
     pages: Arc<Pages>,
     /// The file that the pages map, if another process maps it too.
     file: Option<File>,
+    /// The memory interface behind which it lies.
+    memory: RamType,
 }
 
 impl Buffer {
     /// Its first byte's address.
     pub(super) fn address(&self) -> u64 {
         self.address
+    }
+
+    /// The memory interface behind which it lies.
+    pub(super) fn memory(&self) -> RamType {
+        self.memory
     }
 
     /// Bytes that were requested.
@@ -172,17 +180,24 @@ impl Store {
         self.get(handle).map(|buffer| Arc::clone(&buffer.pages))
     }
 
-    fn add(&mut self, address: u64, size: u64, map: MmapMut, file: Option<File>) -> Handle {
+    fn add(&mut self, address: u64, size: u64, map: MmapMut, file: Option<File>, memory: RamType) -> Handle {
         let free = self.buffers.iter().position(Option::is_none);
         let at = free.unwrap_or_else(|| {
             self.buffers.push(None);
             self.buffers.len() - 1
         });
-        self.buffers[at] = Some(Buffer { address, size, pages: Pages::new(map, size as usize), file });
+        self.buffers[at] = Some(Buffer { address, size, pages: Pages::new(map, size as usize), file, memory });
         Handle(at as u32)
     }
 
+    /// A buffer in primary memory.
     pub(super) fn allocate(&mut self, size: u64) -> io::Result<Handle> {
+        self.allocate_in(RamType::Mcif, size)
+    }
+
+    /// A buffer behind a memory interface. Buffers of both memories have different addresses, although the hardware does not
+    /// need that, because a simulator maps and unmaps addresses for both interfaces at once.
+    pub(super) fn allocate_in(&mut self, memory: RamType, size: u64) -> io::Result<Handle> {
         let length = usize::try_from(size).ok().filter(|&length| length > 0).ok_or(io::ErrorKind::InvalidInput)?;
         let mapped = length.checked_next_multiple_of(self.page as usize).ok_or(io::ErrorKind::OutOfMemory)?;
         let address = self.find(mapped as u64).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -198,7 +213,7 @@ impl Store {
                 tracing::debug!("no huge pages for {size} bytes: {error}");
             }
         }
-        Ok(self.add(address, size, pages, file))
+        Ok(self.add(address, size, pages, file, memory))
     }
 
     /// A file of the buffer's bytes, which other processes can map. A buffer without a file gets new pages.
@@ -221,7 +236,7 @@ impl Store {
         let whole = size.checked_next_multiple_of(self.page).ok_or(io::ErrorKind::OutOfMemory)?;
         let address = self.find(whole).ok_or(io::ErrorKind::OutOfMemory)?;
         let map = super::dma_buf::map(&file, size)?;
-        Ok(self.add(address, size, map, Some(file)))
+        Ok(self.add(address, size, map, Some(file), RamType::Mcif))
     }
 
     pub(super) fn free(&mut self, handle: Handle) {

@@ -141,7 +141,11 @@ impl TaskMemory for AddressList<'_> {
     fn buffer(&self, index: usize) -> Option<nvdla_engine::Buffer> {
         let entry = self.addresses.get(index)?;
         let buffer = self.store.get(entry.handle)?;
-        Some(nvdla_engine::Buffer { address: buffer.address().checked_add(entry.offset)?, size: buffer.reach(entry) })
+        Some(nvdla_engine::Buffer {
+            address: buffer.address().checked_add(entry.offset)?,
+            size: buffer.reach(entry),
+            memory: buffer.memory(),
+        })
     }
 
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {

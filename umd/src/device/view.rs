@@ -17,6 +17,8 @@ pub(super) struct Reach {
     handle: Handle,
     /// The buffer's address.
     base: u64,
+    /// The memory interface behind which the buffer lies.
+    port: Port,
 }
 
 impl Reach {
@@ -39,53 +41,52 @@ pub(super) fn reach(store: &Store, addresses: &[AddressEntry]) -> Vec<Reach> {
         let Some(buffer) = store.get(entry.handle) else { continue };
         let start = buffer.address() + entry.offset;
         let end = start + buffer.reach(entry);
-        match all.iter_mut().find(|reach| reach.handle == entry.handle) {
-            Some(reach) => {
-                reach.start = reach.start.min(start);
-                reach.end = reach.end.max(end);
-            }
-            None => all.push(Reach { start, end, handle: entry.handle, base: buffer.address() }),
+        if let Some(reach) = all.iter_mut().find(|reach| reach.handle == entry.handle) {
+            reach.start = reach.start.min(start);
+            reach.end = reach.end.max(end);
+        } else {
+            let (base, port) = (buffer.address(), buffer.memory().into());
+            all.push(Reach { start, end, handle: entry.handle, base, port });
         }
     }
     all.sort_by_key(|reach| reach.start);
     all
 }
 
-/// The memory of a running task for the model. Both memory interfaces access it, because a loadable's SRAM is a normal
-/// buffer here.
+/// The memory of a running task for the model. Each memory interface accesses the buffers behind it.
 pub(super) struct TaskView<'a> {
     pub(super) store: &'a mut Store,
     pub(super) reach: &'a [Reach],
 }
 
 impl TaskView<'_> {
-    fn place(&self, address: u64, length: usize) -> Option<(Handle, Range<usize>)> {
+    fn place(&self, Span { port, address, length }: Span) -> Option<(Handle, Range<usize>)> {
         let at = self.reach.partition_point(|reach| reach.start <= address).checked_sub(1)?;
-        let reach = self.reach.get(at)?;
+        let reach = self.reach.get(at).filter(|reach| reach.port == port)?;
         let end = address.checked_add(length as u64).filter(|&end| end <= reach.end)?;
         Some((reach.handle, (address - reach.base) as usize..(end - reach.base) as usize))
     }
 }
 
 impl Memory for TaskView<'_> {
-    fn read(&self, _port: Port, address: u64, length: usize) -> Option<&[u8]> {
-        let (handle, range) = self.place(address, length)?;
+    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        let (handle, range) = self.place(Span { port, address, length })?;
         self.store.get(handle)?.pages().get(range)
     }
 
-    fn write(&mut self, _port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
-        let (handle, range) = self.place(address, length)?;
+    fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
+        let (handle, range) = self.place(Span { port, address, length })?;
         self.store.pages_mut(handle)?.get_mut(range)
     }
 
     fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
-        let read = self.place(read.address, read.length)?;
-        let write = self.place(write.address, write.length)?;
+        let read = self.place(read)?;
+        let write = self.place(write)?;
         self.store.both(read, write)
     }
 
     fn version(&self, span: Span) -> Option<u64> {
-        let (handle, _) = self.place(span.address, span.length)?;
+        let (handle, _) = self.place(span)?;
         Some(self.store.get(handle)?.version())
     }
 }

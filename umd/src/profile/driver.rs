@@ -8,6 +8,7 @@ use nvdla_engine::{Buffer, OutOfRange, Slot as EngineSlot, Task, TaskMemory, Wri
 use nvdla_estimate::Writes;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::Event;
+use nvdla_uapi::reg::values::RamType;
 
 use crate::emulator::Memory as _;
 use crate::loadable::{Interface, Loadable, Memory};
@@ -34,7 +35,11 @@ pub(super) fn writes(loadable: &Loadable, config: &'static Config) -> HashMap<(u
         if plan::interface_version(loadable, &slots).needs_upgrade() {
             return None;
         }
-        let memory = AddressList { file: FileMemory { loadable, slots: &slots }, addresses: &addresses };
+        let memory = AddressList {
+            file: FileMemory { loadable, slots: &slots },
+            addresses: &addresses,
+            has_sram: config.secondary_memif,
+        };
         let allocate = |count| Ok::<_, nvdla_engine::Error>(vec![EngineSlot::default(); count]);
         Some((task.id(), Task::parse(config, &memory, allocate).ok()?))
     });
@@ -95,6 +100,7 @@ impl Groups {
 struct AddressList<'a> {
     file: FileMemory<'a>,
     addresses: &'a [u64],
+    has_sram: bool,
 }
 
 impl TaskMemory for AddressList<'_> {
@@ -104,8 +110,10 @@ impl TaskMemory for AddressList<'_> {
 
     fn buffer(&self, index: usize) -> Option<Buffer> {
         let slot = self.file.slots.get(index)?;
-        let size = self.file.loadable.memories().get(slot.memory)?.size().checked_sub(slot.offset)?;
-        Some(Buffer { address: self.addresses.get(slot.memory)?.checked_add(slot.offset)?, size })
+        let memory = self.file.loadable.memories().get(slot.memory)?;
+        let ram = if self.has_sram && plan::wants_sram(memory) { RamType::Cvif } else { RamType::Mcif };
+        let address = self.addresses.get(slot.memory)?.checked_add(slot.offset)?;
+        Some(Buffer { address, size: memory.size().checked_sub(slot.offset)?, memory: ram })
     }
 
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::plan::{Slot, TaskPlan};
+use super::plan::{wants_sram, Slot, TaskPlan};
 use super::state::{Allocated, Session};
 use super::Error;
 use crate::{
@@ -23,15 +23,26 @@ impl<D: Device> Session<D> {
                 self.memories.push(Allocated { handle: Some(handle), size, shared: true, bound: None });
                 continue;
             }
-            let handle = if memory.flags().has(MemoryFlags::ALLOC) {
-                let failed = |source| Error::Allocate { memory: memory.id(), size, source };
-                Some(self.device.allocate(size).map_err(failed)?)
-            } else {
-                None
-            };
+            let handle =
+                if memory.flags().has(MemoryFlags::ALLOC) { Some(self.allocate_memory(memory)?) } else { None };
             self.memories.push(Allocated { handle, size, shared: false, bound: None });
         }
         Ok(())
+    }
+
+    /// Allocates a memory, in SRAM if the loadable wants that and the device has enough. Results are the same in both cases.
+    fn allocate_memory(&mut self, memory: Memory<'_>) -> Result<Handle, Error> {
+        let (id, size) = (memory.id(), memory.size());
+        let failed = |source| Error::Allocate { memory: id, size, source };
+        if wants_sram(memory) {
+            if let Some(handle) = self.device.allocate_sram(size).map_err(failed)? {
+                tracing::info!("memory {id} of {size} bytes is in SRAM");
+                return Ok(handle);
+            }
+            let device = self.device.info();
+            tracing::info!("{device} has no free SRAM of {size} bytes: memory {id} is in normal memory");
+        }
+        self.device.allocate(size).map_err(failed)
     }
 
     /// Replaces a memory that other sessions also read by a copy for this session.

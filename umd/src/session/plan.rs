@@ -5,7 +5,7 @@
 use nvdla_uapi::desc::{self, CommonOp, Descriptor, Network, OpType, Operation, Surface, Wire, PROCESSORS};
 
 use super::Error;
-use crate::loadable::{Interface, Loadable, Task, Version};
+use crate::loadable::{Interface, Loadable, Memory, MemoryDomain, MemoryFlags, Task, Version};
 
 /// An entry of a task's address list: a range of a memory of the loadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,12 @@ pub(crate) struct TaskPlan {
     pub(crate) refill: Option<usize>,
     /// Whether it has run.
     pub(crate) ran: bool,
+}
+
+/// Whether a memory is in SRAM where the device has enough. A memory with contents never is, because it may hold descriptors,
+/// which a driver reads in normal memory only.
+pub(crate) fn wants_sram(memory: Memory<'_>) -> bool {
+    memory.domain() == MemoryDomain::Sram && !memory.flags().has(MemoryFlags::SET)
 }
 
 /// The address list of a task, each entry clipped to its memory's end.

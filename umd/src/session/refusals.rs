@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::RamType;
 
 use super::{Error, Session};
 use crate::device::{refusal, Buffers as _, ModelDevice};
@@ -50,7 +51,9 @@ pub fn refusals(loadable: impl Into<Arc<Loadable>>, config: &'static Config) -> 
     for task in session.tasks.iter().filter(|task| task.interface == Interface::Dla1) {
         let addresses = session.addresses(task);
         let entry = |address: &crate::device::AddressEntry| {
-            (address.handle.number() as usize, address.offset, session.device.bytes(address.handle))
+            let (buffer, bytes) = (address.handle.number() as usize, session.device.bytes(address.handle));
+            // Every device has primary memory for the loadable.
+            refusal::Entry { buffer, offset: address.offset, bytes, memory: RamType::Mcif }
         };
         let entries: Vec<_> = addresses.iter().map(entry).collect();
         found.extend(refusal::all(config, &entries).into_iter().map(|error| Refusal { task: task.id, error }));

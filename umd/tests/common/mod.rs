@@ -37,6 +37,9 @@ pub struct Recorder {
     pub act: Option<fn(&mut Recorder)>,
     /// The number of bytes that may be allocated.
     pub limit: u64,
+    /// The number of bytes of SRAM, and the buffers that lie in it.
+    pub sram: u64,
+    pub in_sram: Vec<Handle>,
 }
 
 impl Recorder {
@@ -72,6 +75,16 @@ impl Device for Recorder {
         }
         self.buffers.push(Some(vec![0; size as usize]));
         Ok(Handle::new(self.buffers.len() as u32 - 1))
+    }
+
+    fn allocate_sram(&mut self, size: u64) -> Result<Option<Handle>, Error> {
+        if size > self.sram {
+            return Ok(None);
+        }
+        self.sram -= size;
+        let handle = self.allocate(size)?;
+        self.in_sram.push(handle);
+        Ok(Some(handle))
     }
 
     fn free(&mut self, handle: Handle) {

@@ -70,12 +70,17 @@ impl Access {
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.write { "writes" } else { "reads" };
-        let memory = match self.memory {
-            RamType::Mcif => "primary",
-            RamType::Cvif => "secondary",
-        };
+        let memory = memory_name(self.memory);
         let (block, register) = (self.block.name(), self.register_name());
         write!(f, "{block} {verb} {:#x}..{:#x} of {memory} memory, by {register}", self.start, self.end)
+    }
+}
+
+/// The name of a memory interface in messages.
+pub(crate) const fn memory_name(memory: RamType) -> &'static str {
+    match memory {
+        RamType::Mcif => "primary",
+        RamType::Cvif => "secondary",
     }
 }
 

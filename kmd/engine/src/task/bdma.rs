@@ -10,7 +10,7 @@ use super::super::footprint::{footprint, Registers};
 use super::super::image::{code, fit, minus_one, BufferAddress, Program, Transfers, TRANSFER_WORDS};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
-use super::surface::{apart, Bytes, Context};
+use super::surface::{apart, require_memory, Bytes, Context};
 use crate::uapi::desc::{BdmaSurface, BdmaTransfer, OpType, MAX_BDMA_TRANSFERS};
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::Nest;
@@ -63,8 +63,8 @@ fn one<M: TaskMemory + ?Sized>(
     ] {
         aligned(Name::of("transfers", field), u64::from(value))?;
     }
-    let source_type = context.ram(Name::new("source_type"), surface.source_type)?;
-    let destination_type = context.ram(Name::new("destination_type"), surface.destination_type)?;
+    require_memory(Name::new("source_type"), surface.source_type)?;
+    require_memory(Name::new("destination_type"), surface.destination_type)?;
     let source = side(
         context,
         "transfers.source",
@@ -81,6 +81,8 @@ fn one<M: TaskMemory + ?Sized>(
         transfer.destination_line,
         transfer.destination_surface,
     )?;
+    let command =
+        code(bdma::CFG_CMD::SRC_RAM_TYPE, source.ram()) | code(bdma::CFG_CMD::DST_RAM_TYPE, destination.ram());
     let name = |field| Name::of("transfers", field);
     let words = [
         source.address as u32,
@@ -88,7 +90,7 @@ fn one<M: TaskMemory + ?Sized>(
         destination.address as u32,
         (destination.address >> 32) as u32,
         minus_one(bdma::CFG_LINE::SIZE, name("line_size / 32"), transfer.line_size / UNIT)?.bits(),
-        (code(bdma::CFG_CMD::SRC_RAM_TYPE, source_type) | code(bdma::CFG_CMD::DST_RAM_TYPE, destination_type)).bits(),
+        command.bits(),
         minus_one(bdma::CFG_LINE_REPEAT::NUMBER, name("line_repeat"), transfer.line_repeat)?.bits(),
         fit(bdma::CFG_SRC_LINE::STRIDE, name("source_line / 32"), transfer.source_line / UNIT)?.bits(),
         fit(bdma::CFG_DST_LINE::STRIDE, name("destination_line / 32"), transfer.destination_line / UNIT)?.bits(),

@@ -9,7 +9,7 @@ use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, minus_one, signed, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
-use super::surface::{Context, Named};
+use super::surface::{require_memory, Context, Named};
 use crate::uapi::desc::{CdpOp, CdpSurface};
 use crate::uapi::reg::values::NormalizationLength;
 use crate::uapi::reg::{cdp, cdp_rdma, Block};
@@ -45,13 +45,13 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let mut image = Builder::new(context.config, &mut operation.program)?;
     reader(&mut image, context, op, src)?;
     normalization(&mut image, op)?;
-    let ram = context.ram(dst.field("type"), surface.dst_data.mem_type)?;
+    require_memory(dst.field("type"), surface.dst_data.mem_type)?;
     let bytes = context.feature(dst, dst.extents(1), op.out_precision, 0)?;
     let address = context.address(dst, &bytes)?;
     image.address(cdp::D_DST_BASE_ADDR_LOW, cdp::D_DST_BASE_ADDR_HIGH, &address)?;
     image.put(cdp::D_DST_LINE_STRIDE, surface.dst_data.line_stride)?;
     image.put(cdp::D_DST_SURFACE_STRIDE, surface.dst_data.surf_stride)?;
-    image.word(code(cdp::D_DST_DMA_CFG::DST_RAM_TYPE, ram))?;
+    image.word(code(cdp::D_DST_DMA_CFG::DST_RAM_TYPE, address.ram()))?;
     image.word(code(cdp::D_DATA_FORMAT::INPUT_DATA_TYPE, op.in_precision))?;
     let value = code(cdp::D_PERF_ENABLE::DMA_EN, context.counted) | code(cdp::D_PERF_ENABLE::LUT_EN, context.counted);
     image.word(value)?;
@@ -64,7 +64,7 @@ fn reader<M: TaskMemory + ?Sized>(
     op: &CdpOp,
     src: Named<'_>,
 ) -> Result<(), Reason> {
-    let ram = context.ram(src.field("type"), src.cube.mem_type)?;
+    require_memory(src.field("type"), src.cube.mem_type)?;
     let bytes = context.feature(src, src.extents(1), op.in_precision, 0)?;
     let address = context.input_address(src, &bytes, 1)?;
     image.block(Block::CdpRdma);
@@ -75,7 +75,7 @@ fn reader<M: TaskMemory + ?Sized>(
     image.address(cdp_rdma::D_SRC_BASE_ADDR_LOW, cdp_rdma::D_SRC_BASE_ADDR_HIGH, &address)?;
     image.put(cdp_rdma::D_SRC_LINE_STRIDE, src.cube.line_stride)?;
     image.put(cdp_rdma::D_SRC_SURFACE_STRIDE, src.cube.surf_stride)?;
-    image.word(code(cdp_rdma::D_SRC_DMA_CFG::SRC_RAM_TYPE, ram))?;
+    image.word(code(cdp_rdma::D_SRC_DMA_CFG::SRC_RAM_TYPE, address.ram()))?;
     image.word(code(cdp_rdma::D_DATA_FORMAT::INPUT_DATA, op.in_precision))?;
     image.word(code(cdp_rdma::D_PERF_ENABLE::DMA_EN, context.counted))
 }

@@ -10,14 +10,14 @@ use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Modes, Operation, Sharing};
 use super::agree;
-use super::surface::{Bytes, Context, Named};
+use super::surface::{require_memory, Bytes, Context, Named};
 use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat};
 use crate::uapi::layout::align::{self, Data};
 use crate::uapi::layout::feature::Atoms;
 use crate::uapi::layout::pixel::{self, Image};
 use crate::uapi::layout::weight::Geometry;
 use crate::uapi::layout::{bytes, round_up, Error as LayoutError};
-use crate::uapi::reg::values::{ConvMode, DataFormat as InputFormat, RamType, WeightFormat};
+use crate::uapi::reg::values::{ConvMode, DataFormat as InputFormat, WeightFormat};
 use crate::uapi::reg::{cacc, cdma, cmac_a, csc, Block, Field, Tied, Word};
 
 /// What the pipeline reads.
@@ -25,15 +25,14 @@ struct Input {
     address: BufferAddress,
     /// The second plane of an image that has one.
     chroma: Option<BufferAddress>,
-    ram: RamType,
 }
 
-/// Weights, and the surfaces that go with compressed ones.
+/// Weights, and the surfaces that go with compressed ones. All lie in the same memory, because one register selects the
+/// interface for the three.
 struct Weights {
     address: BufferAddress,
     wmb: Option<BufferAddress>,
     wgs: Option<BufferAddress>,
-    ram: RamType,
 }
 
 pub(super) fn translate<M: TaskMemory + ?Sized>(
@@ -126,12 +125,12 @@ fn input<M: TaskMemory + ?Sized>(
     surface: &ConvSurface,
 ) -> Result<Input, Reason> {
     let src = Named { name: "src_data", cube: &surface.src_data };
-    let ram = context.ram(src.field("type"), surface.src_data.mem_type)?;
+    require_memory(src.field("type"), surface.src_data.mem_type)?;
     let DataFormat::Pixel(format) = op.data_format else {
         let batch_stride = if op.batch > 1 { op.batch_stride } else { 0 };
         let bytes = context.feature(src, src.extents(u32::from(op.batch.max(1))), op.in_precision, batch_stride)?;
         let pixel = bytes_per_pixel(op);
-        return Ok(Input { address: context.input_address(src, &bytes, pixel)?, chroma: None, ram });
+        return Ok(Input { address: context.input_address(src, &bytes, pixel)?, chroma: None });
     };
     if op.batch > 1 {
         let (value, why) = (i64::from(op.batch), "images cannot be batched");
@@ -148,7 +147,7 @@ fn input<M: TaskMemory + ?Sized>(
     let luma = Bytes { line_stride: Some(surface.src_data.line_stride), ..Bytes::plain(Data::Pixel, image.span(0)) };
     let address = context.input_address(src, &luma, image.format().bytes_per_pixel[0])?;
     if image.format().planes < 2 {
-        return Ok(Input { address, chroma: None, ram });
+        return Ok(Input { address, chroma: None });
     }
     let chroma = Bytes { line_stride: Some(surface.in_line_uv_stride), ..Bytes::plain(Data::Pixel, image.span(1)) };
     let name = "second plane of src_data";
@@ -166,7 +165,7 @@ fn input<M: TaskMemory + ?Sized>(
         return Err(Reason::Invalid { name: src.field("address"), value, why });
     }
     let chroma = context.address_at(name, surface.src_data.address, start, &chroma)?;
-    Ok(Input { address, chroma: Some(chroma), ram })
+    Ok(Input { address, chroma: Some(chroma) })
 }
 
 /// Bytes by which a region's left edge moves the input: a pixel, or two for features, as the reference driver has it.
@@ -183,7 +182,7 @@ fn weights<M: TaskMemory + ?Sized>(
     surface: &ConvSurface,
 ) -> Result<Weights, Reason> {
     let data = Named { name: "weight_data", cube: &surface.weight_data };
-    let ram = context.ram(data.field("type"), surface.weight_data.mem_type)?;
+    require_memory(data.field("type"), surface.weight_data.mem_type)?;
     let kernels = u64::from(surface.dst_data.channel);
     let compressed = op.weight_format == WeightFormat::Compressed;
     let size = surface.weight_data.size;
@@ -197,7 +196,7 @@ fn weights<M: TaskMemory + ?Sized>(
     let span = if compressed { u64::from(size) } else { u64::from(size).max(round_up(needed, unit)) };
     let address = context.address(data, &Bytes { size: Some(size), ..Bytes::plain(Data::Weight, span) })?;
     if !compressed {
-        return Ok(Weights { address, wmb: None, wgs: None, ram });
+        return Ok(Weights { address, wmb: None, wgs: None });
     }
 
     let mask = Named { name: "wmb_data", cube: &surface.wmb_data };
@@ -214,7 +213,13 @@ fn weights<M: TaskMemory + ?Sized>(
     let geometry = Geometry::of(context.config, op.out_precision);
     let span = geometry.wgs_read(context.config, surface.dst_data.channel.into()).max(surface.wgs_data.size.into());
     let wgs = context.address(sizes, &Bytes::plain(Data::Wgs, span))?;
-    Ok(Weights { address, wmb: Some(wmb), wgs: Some(wgs), ram })
+    for (other, place) in [(mask.name, &wmb), (sizes.name, &wgs)] {
+        let (memory, other_memory) = (address.ram(), place.ram());
+        if other_memory != memory {
+            return Err(Reason::Apart { surface: data.name, memory, other, other_memory });
+        }
+    }
+    Ok(Weights { address, wmb: Some(wmb), wgs: Some(wgs) })
 }
 
 fn accumulator<M: TaskMemory + ?Sized>(
@@ -405,7 +410,7 @@ fn reader<M: TaskMemory + ?Sized>(
         // Descriptors have no such offset: an image's address is that of its first pixel.
         image.put(cdma::D_PIXEL_OFFSET, 0)?;
     }
-    image.word(code(cdma::D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE, input.ram))?;
+    image.word(code(cdma::D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE, input.address.ram()))?;
     image.address(cdma::D_DAIN_ADDR_LOW_0, cdma::D_DAIN_ADDR_HIGH_0, &input.address)?;
     image.put(cdma::D_LINE_STRIDE, line_stride)?;
     if let Some(chroma) = &input.chroma {
@@ -436,7 +441,7 @@ fn reader<M: TaskMemory + ?Sized>(
     image.word(bytes)?;
     let name = Name::of("dst_data", "channel");
     image.word(minus_one(cdma::D_WEIGHT_SIZE_1::WEIGHT_KERNEL, name, kernels)?)?;
-    image.word(code(cdma::D_WEIGHT_RAM_TYPE::WEIGHT_RAM_TYPE, weights.ram))?;
+    image.word(code(cdma::D_WEIGHT_RAM_TYPE::WEIGHT_RAM_TYPE, weights.address.ram()))?;
     image.address(cdma::D_WEIGHT_ADDR_LOW, cdma::D_WEIGHT_ADDR_HIGH, &weights.address)?;
     image.put(cdma::D_WEIGHT_BYTES, surface.weight_data.size)?;
     if let (Some(wmb), Some(wgs)) = (&weights.wmb, &weights.wgs) {

@@ -9,6 +9,7 @@ use super::surface::RegionOfInterest;
 use crate::uapi::desc::{
     self, CommonOp, Consumer, Descriptor, Lut, Network, OpType, Roi, RoiArray, Stat, Surface, Wire,
 };
+use crate::uapi::reg::values::RamType;
 
 /// Operations, regions counted apart, that a task has at most: what an index of the interface can name.
 const MAX_OPERATIONS: u64 = 1 << 15;
@@ -25,6 +26,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
     /// Reads the network descriptor, to which the first address points, and checks that each list lies in its buffer.
     pub(super) fn read(memory: &'a M) -> Result<Self, Error> {
         let mut bytes = [0; Network::SIZE];
+        list_buffer(memory, "network descriptor", 0, Network::SIZE as u64)?;
         read(memory, "network descriptor", 0, 0, &mut bytes)?;
         let network = Network::parse(&bytes).map_err(Reason::from)?;
         let mut lists = Self { memory, network, rois: u32::from(network.num_rois) };
@@ -171,6 +173,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
             count: u64::from(self.network.num_luts),
         })?;
         let mut bytes = [0; Lut::SIZE];
+        list_buffer(self.memory, "lookup table list", self.network.lut_data_index, offset.saturating_add(size))?;
         read(self.memory, "lookup table list", self.network.lut_data_index, offset, &mut bytes)?;
         Ok(Lut::parse(&bytes)?)
     }
@@ -217,7 +220,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
     }
 }
 
-/// The buffer of an address in a list that must hold `end` bytes; its position.
+/// The buffer of an address in a list that must hold `end` bytes; its position. The driver accesses primary memory only.
 fn list_buffer<M: TaskMemory + ?Sized>(
     memory: &M,
     list: &'static str,
@@ -230,6 +233,9 @@ fn list_buffer<M: TaskMemory + ?Sized>(
         let (name, value) = (Name::of(list, "address"), i64::from(address));
         return Err(Reason::Index { name, value, of: "addresses", count: count as u64 });
     };
+    if buffer.memory == RamType::Cvif {
+        return Err(Reason::Secondary { list, address: i64::from(address) });
+    }
     if end > buffer.size {
         return Err(Reason::List { list, address: i64::from(address), end, size: buffer.size });
     }

@@ -10,9 +10,9 @@ use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Operation};
 use super::agree;
-use super::surface::{Context, Named};
+use super::surface::{require_memory, Context, Named};
 use crate::uapi::desc::{PdpOp, PdpSurface, PDP_PADDING_VALUES};
-use crate::uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision, RamType};
+use crate::uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision};
 use crate::uapi::reg::{pdp, pdp_rdma, Block, Field, Register, Tied, Word};
 
 /// The largest window, in each direction.
@@ -42,11 +42,11 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 
     let mut image = Builder::new(context.config, &mut operation.program)?;
     if operation.rdma {
-        let ram = context.ram(src.field("type"), surface.src_data.mem_type)?;
+        require_memory(src.field("type"), surface.src_data.mem_type)?;
         let bytes = context.feature(src, src.extents(1), op.precision, 0)?;
         let address = context.input_address(src, &bytes, 1)?;
         image.block(Block::PdpRdma);
-        reader(&mut image, context, op, src, &address, ram)?;
+        reader(&mut image, context, op, src, &address)?;
     }
     image.block(Block::Pdp);
     pooling(&mut image, op, src, dst)?;
@@ -113,7 +113,6 @@ fn reader<M: TaskMemory + ?Sized>(
     op: &PdpOp,
     src: Named<'_>,
     address: &BufferAddress,
-    ram: RamType,
 ) -> Result<(), Reason> {
     use pdp_rdma::{D_PARTIAL_WIDTH_IN as partial, D_POOLING_KERNEL_CFG as kernel};
     let [width, height, channel] = [src.cube.width, src.cube.height, src.cube.channel].map(u32::from);
@@ -125,7 +124,7 @@ fn reader<M: TaskMemory + ?Sized>(
     image.address(pdp_rdma::D_SRC_BASE_ADDR_LOW, pdp_rdma::D_SRC_BASE_ADDR_HIGH, address)?;
     image.put(pdp_rdma::D_SRC_LINE_STRIDE, src.cube.line_stride)?;
     image.put(pdp_rdma::D_SRC_SURFACE_STRIDE, src.cube.surf_stride)?;
-    image.word(code(pdp_rdma::D_SRC_RAM_CFG::SRC_RAM_TYPE, ram))?;
+    image.word(code(pdp_rdma::D_SRC_RAM_CFG::SRC_RAM_TYPE, address.ram()))?;
     image.word(code(pdp_rdma::D_DATA_FORMAT::INPUT_DATA, op.precision))?;
     image.word(split(op, pdp_rdma::D_OPERATION_MODE_CFG::SPLIT_NUM)?)?;
     let value = fit(kernel::KERNEL_WIDTH, Name::new("pool_width"), u32::from(op.pool_width))?
@@ -208,13 +207,13 @@ fn writer<M: TaskMemory + ?Sized>(
     op: &PdpOp,
     dst: Named<'_>,
 ) -> Result<(), Reason> {
-    let ram = context.ram(dst.field("type"), dst.cube.mem_type)?;
+    require_memory(dst.field("type"), dst.cube.mem_type)?;
     let bytes = context.feature(dst, dst.extents(1), op.precision, 0)?;
     let address = context.address(dst, &bytes)?;
     image.address(pdp::D_DST_BASE_ADDR_LOW, pdp::D_DST_BASE_ADDR_HIGH, &address)?;
     image.put(pdp::D_DST_LINE_STRIDE, dst.cube.line_stride)?;
     image.put(pdp::D_DST_SURFACE_STRIDE, dst.cube.surf_stride)?;
-    image.word(code(pdp::D_DST_RAM_CFG::DST_RAM_TYPE, ram))?;
+    image.word(code(pdp::D_DST_RAM_CFG::DST_RAM_TYPE, address.ram()))?;
     image.word(code(pdp::D_DATA_FORMAT::INPUT_DATA, op.precision))?;
     image.word(code(pdp::D_PERF_ENABLE::DMA_EN, context.counted))
 }

@@ -9,7 +9,7 @@ use super::super::error::{Name, Reason};
 use super::super::image::{code, minus_one, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
-use super::surface::{apart, Bytes, Context, Named};
+use super::surface::{apart, require_memory, Bytes, Context, Named};
 use crate::uapi::desc::{RubikOp, RubikSurface};
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::feature::Atoms;
@@ -56,29 +56,31 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
             (planar(context, src, src.extents(1), op)?, context.feature(dst, written, op.precision, 0)?)
         }
     };
-    let source = (context.input_address(src, &read, 1)?, context.ram(src.field("type"), surface.src_data.mem_type)?);
-    let target = (context.address(dst, &written)?, context.ram(dst.field("type"), surface.dst_data.mem_type)?);
+    let source = context.input_address(src, &read, 1)?;
+    let target = context.address(dst, &written)?;
+    require_memory(src.field("type"), surface.src_data.mem_type)?;
+    require_memory(dst.field("type"), surface.dst_data.mem_type)?;
 
     let mut image = Builder::new(config, &mut operation.program)?;
     image.block(Block::Rbk);
     let value = code(rbk::D_MISC_CFG::RUBIK_MODE, op.mode) | code(rbk::D_MISC_CFG::IN_PRECISION, op.precision);
     image.word(value)?;
-    image.word(code(rbk::D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE, source.1))?;
+    image.word(code(rbk::D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE, source.ram()))?;
     let value = minus_one(rbk::D_DATAIN_SIZE_0::DATAIN_WIDTH, src.field("width"), width)?
         | minus_one(rbk::D_DATAIN_SIZE_0::DATAIN_HEIGHT, src.field("height"), height)?;
     image.word(value)?;
     let channels = u32::from(surface.src_data.channel);
     image.word(minus_one(rbk::D_DATAIN_SIZE_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
-    image.address(rbk::D_DAIN_ADDR_LOW, rbk::D_DAIN_ADDR_HIGH, &source.0)?;
+    image.address(rbk::D_DAIN_ADDR_LOW, rbk::D_DAIN_ADDR_HIGH, &source)?;
     image.put(rbk::D_DAIN_LINE_STRIDE, surface.src_data.line_stride)?;
     if op.mode == RubikMode::Merge {
         image.put(rbk::D_DAIN_PLANAR_STRIDE, surface.src_data.plane_stride)?;
     } else {
         image.put(rbk::D_DAIN_SURF_STRIDE, surface.src_data.surf_stride)?;
     }
-    image.word(code(rbk::D_DAOUT_RAM_TYPE::DATAOUT_RAM_TYPE, target.1))?;
+    image.word(code(rbk::D_DAOUT_RAM_TYPE::DATAOUT_RAM_TYPE, target.ram()))?;
     image.word(minus_one(rbk::D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), out_channels)?)?;
-    image.address(rbk::D_DAOUT_ADDR_LOW, rbk::D_DAOUT_ADDR_HIGH, &target.0)?;
+    image.address(rbk::D_DAOUT_ADDR_LOW, rbk::D_DAOUT_ADDR_HIGH, &target)?;
     image.put(rbk::D_DAOUT_LINE_STRIDE, surface.dst_data.line_stride)?;
     if op.mode == RubikMode::Split {
         image.put(rbk::D_DAOUT_PLANAR_STRIDE, surface.dst_data.plane_stride)?;

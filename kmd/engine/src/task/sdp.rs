@@ -9,21 +9,20 @@ use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Modes, Operation};
-use super::surface::{Bytes, Context, Named};
+use super::surface::{require_memory, Bytes, Context, Named};
 use crate::uapi::desc::{Activation, CvtParam, DataCube, SdpOp, SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface};
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::feature::Atoms;
 use crate::uapi::layout::operand::{Format, Operands};
 use crate::uapi::layout::Extents;
 use crate::uapi::reg::values::{
-    AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandSource, OperandUse, OutputDestination, Precision, RamType,
+    AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandSource, OperandUse, OutputDestination, Precision,
 };
 use crate::uapi::reg::{sdp, sdp_rdma, Block, Field, Register, Tied};
 
 /// The input of one of the read DMA's three operand channels.
 struct OperandChannel {
     address: BufferAddress,
-    ram: RamType,
     format: Format,
 }
 
@@ -54,10 +53,10 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let input = if src.is_on_the_fly() {
         None
     } else {
-        let ram = context.ram(src.field("type"), surface.src_data.mem_type)?;
+        require_memory(src.field("type"), surface.src_data.mem_type)?;
         let read = widened(context, extents, op.src_precision, op.dst_precision);
         let bytes = context.feature(src, read, op.src_precision, 0)?;
-        Some((context.input_address(src, &bytes, 1)?, ram))
+        Some(context.input_address(src, &bytes, 1)?)
     };
     let x1 = operand(context, op.x1_op.as_ref(), "x1_data", &surface.x1_data, extents, processing)?;
     let x2 = operand(context, op.x2_op.as_ref(), "x2_data", &surface.x2_data, extents, processing)?;
@@ -193,7 +192,7 @@ fn operand<M: TaskMemory + ?Sized>(
         Precision::Int16 | Precision::Fp16 => OperandSize::TwoByte,
     };
     let surface = Named { name, cube };
-    let ram = context.ram(surface.field("type"), cube.mem_type)?;
+    require_memory(surface.field("type"), cube.mem_type)?;
     let format = Format { mode, data_use, data_size, processing, atom: context.config.memory_atomic };
     let extents = Extents { n: 1, ..extents };
     let (line_stride, surface_stride) = (cube.line_stride, cube.surf_stride);
@@ -211,7 +210,7 @@ fn operand<M: TaskMemory + ?Sized>(
         surface_stride: strides.then_some(surface_stride),
         ..Bytes::plain(Data::Bias, span)
     };
-    Ok(Some(OperandChannel { address: context.address(surface, &bytes)?, ram, format }))
+    Ok(Some(OperandChannel { address: context.address(surface, &bytes)?, format }))
 }
 
 fn reader<M: TaskMemory + ?Sized>(
@@ -219,7 +218,7 @@ fn reader<M: TaskMemory + ?Sized>(
     context: &Context<'_, M>,
     op: &SdpOp,
     src: Named<'_>,
-    input: Option<(BufferAddress, RamType)>,
+    input: Option<BufferAddress>,
 ) -> Result<(), Reason> {
     use sdp_rdma::D_FEATURE_MODE_CFG as mode;
     let value = code(mode::FLYING_MODE, input.is_none())
@@ -233,11 +232,11 @@ fn reader<M: TaskMemory + ?Sized>(
     image.word(minus_one(sdp_rdma::D_DATA_CUBE_WIDTH::WIDTH, src.field("width"), u32::from(width))?)?;
     image.word(minus_one(sdp_rdma::D_DATA_CUBE_HEIGHT::HEIGHT, src.field("height"), u32::from(height))?)?;
     image.word(minus_one(sdp_rdma::D_DATA_CUBE_CHANNEL::CHANNEL, src.field("channel"), u32::from(channel))?)?;
-    if let Some((address, ram)) = input {
+    if let Some(address) = input {
         image.address(sdp_rdma::D_SRC_BASE_ADDR_LOW, sdp_rdma::D_SRC_BASE_ADDR_HIGH, &address)?;
         image.put(sdp_rdma::D_SRC_LINE_STRIDE, line_stride)?;
         image.put(sdp_rdma::D_SRC_SURFACE_STRIDE, surf_stride)?;
-        image.word(code(sdp_rdma::D_SRC_DMA_CFG::SRC_RAM_TYPE, ram))?;
+        image.word(code(sdp_rdma::D_SRC_DMA_CFG::SRC_RAM_TYPE, address.ram()))?;
     }
     use sdp_rdma::D_PERF_ENABLE as perf;
     let value = code(perf::PERF_DMA_EN, context.counted) | code(perf::PERF_NAN_INF_COUNT_EN, context.counted);
@@ -282,7 +281,7 @@ fn operand_channel(
     cube: &DataCube,
 ) -> Result<(), Reason> {
     use sdp_rdma::D_BRDMA_CFG as cfg;
-    let Some(OperandChannel { address, ram, format }) = operand else {
+    let Some(OperandChannel { address, format }) = operand else {
         // Off.
         return image.put(registers.cfg, registers.cfg.reset);
     };
@@ -290,7 +289,7 @@ fn operand_channel(
         | code(cfg::BRDMA_DATA_USE, format.data_use)
         | code(cfg::BRDMA_DATA_SIZE, format.data_size)
         | code(cfg::BRDMA_DATA_MODE, format.mode)
-        | code(cfg::BRDMA_RAM_TYPE, *ram);
+        | code(cfg::BRDMA_RAM_TYPE, address.ram());
     image.put(registers.cfg, value.bits())?;
     image.address(registers.low, registers.high, address)?;
     // Operands of a kernel lie one after another: strides are for those of an element.
@@ -322,7 +321,7 @@ fn writer<M: TaskMemory + ?Sized>(
         | minus_one(mode::BATCH_NUMBER, Name::new("batch_num"), u32::from(op.batch_num))?;
     image.word(value)?;
     if !dst.is_on_the_fly() {
-        let ram = context.ram(dst.field("type"), dst.cube.mem_type)?;
+        require_memory(dst.field("type"), dst.cube.mem_type)?;
         let batches = u32::from(op.batch_num.max(1));
         let stride = if batches > 1 { op.batch_stride } else { 0 };
         // What SDP writes has the sizes of what it reads.
@@ -332,7 +331,7 @@ fn writer<M: TaskMemory + ?Sized>(
         image.address(sdp::D_DST_BASE_ADDR_LOW, sdp::D_DST_BASE_ADDR_HIGH, &address)?;
         image.put(sdp::D_DST_LINE_STRIDE, dst.cube.line_stride)?;
         image.put(sdp::D_DST_SURFACE_STRIDE, dst.cube.surf_stride)?;
-        image.word(code(sdp::D_DST_DMA_CFG::DST_RAM_TYPE, ram))?;
+        image.word(code(sdp::D_DST_DMA_CFG::DST_RAM_TYPE, address.ram()))?;
         if batches > 1 {
             image.put(sdp::D_DST_BATCH_STRIDE, op.batch_stride)?;
         }

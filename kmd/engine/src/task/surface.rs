@@ -10,7 +10,7 @@ use crate::uapi::config::Config;
 use crate::uapi::desc::{DataCube, MemoryType, Roi};
 use crate::uapi::layout::align::{self, Alignment, Data};
 use crate::uapi::layout::{feature, Extents, Nest};
-use crate::uapi::reg::values::{Precision, RamType};
+use crate::uapi::reg::values::Precision;
 
 /// A region of interest, and the surface that it is cut from: a position in the address list.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +109,16 @@ pub(super) fn apart<const LEVELS: usize>(
     Err(Reason::Range { name: names[level], value, minimum, maximum: i64::from(u32::MAX) })
 }
 
+/// The surface must lie in memory. Its descriptor says in which memory the compiler wants it. The interface follows from
+/// the buffer that the surface lies in ([`BufferAddress::ram`]), so that a loadable runs on devices with and without SRAM.
+pub(super) fn require_memory(name: Name, memory: MemoryType) -> Result<(), Reason> {
+    if memory != MemoryType::Hw {
+        return Ok(());
+    }
+    let why = "this surface lies in memory and is not handed over on the fly";
+    Err(Reason::Invalid { name, value: memory as i64, why })
+}
+
 impl<M: TaskMemory + ?Sized> Context<'_, M> {
     /// The configuration must have it.
     pub(super) fn require(&self, has: bool, name: Name, what: &'static str) -> Result<(), Reason> {
@@ -127,14 +137,6 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
             Precision::Fp16 => "fp16",
         };
         self.require(self.config.has_feature_type(precision), name, what)
-    }
-
-    /// The memory interface behind which a surface of memory type `memory` lies.
-    pub(super) fn ram(&self, name: Name, memory: MemoryType) -> Result<RamType, Reason> {
-        let has = memory != MemoryType::Cv || self.config.secondary_memif;
-        self.require(has, name, "a secondary memory interface")?;
-        let why = "this surface lies in memory and is not handed over on the fly";
-        memory.ram_type().ok_or(Reason::Invalid { name, value: memory as i64, why })
     }
 
     /// The DMA address of a surface. All its bytes must lie in its buffer and be aligned as the hardware requires.

@@ -102,7 +102,8 @@ fn server(
         Command::new(&programs.server)
             .args(["--config", config, "--socket"])
             .arg(socket)
-            .args((arguments.arch == Arch::Arm64).then_some("--lines"))
+            // The device tree's addresses are those of a device without SRAM.
+            .args(if arguments.arch == Arch::Arm64 { &["--lines", "--sram=0"][..] } else { &[] })
             .args(rtl.into_iter().flat_map(|rtl| ["--rtl", rtl]))
             .args(&arguments.server)
             .stdin(Stdio::null())

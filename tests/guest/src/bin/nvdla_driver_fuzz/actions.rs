@@ -8,7 +8,7 @@ use nvdla_guest::drm::{raw, read_write, GEM_CLOSE, PRIME_FD_TO_HANDLE, PRIME_HAN
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{now_ns, record, QUERY, SUBMIT, WAIT};
 use nvdla_uapi::ioctl::{self as first, MemHandle, SubmitArgs, SubmitTask};
-use nvdla_uapi::queue::{Address, Submit, Task, Wait, SUBMIT_OUT_FENCE};
+use nvdla_uapi::queue::{Address, Submit, Task, Wait, GEM_CREATE_SRAM, SUBMIT_OUT_FENCE};
 
 use crate::program::{Program, LISTS};
 use crate::rng::Rng;
@@ -241,7 +241,8 @@ fn buffers(program: &Program, rng: &mut Rng) {
     // Large buffers that can be allocated would take memory from other programs.
     if !(1 << 22..1 << 31).contains(&size) {
         program.tally.add(Count::Calls);
-        if let Ok(handle) = program.node.create(size) {
+        let flags = if rng.one_in(3) { GEM_CREATE_SRAM } else { rng.pick(&[0, 0, 2]) };
+        if let Ok(handle) = program.node.create_with(size, flags) {
             if let Ok(offset) = program.node.map_offset(handle) {
                 let length = if rng.one_in(4) { rng.below(1 << 20) as usize } else { 4096 };
                 let offset = if rng.one_in(8) { rng.below(1 << 36) & !4095 } else { offset };

@@ -79,7 +79,7 @@ fn create() -> Result<(), Failed> {
     for size in [1 << 32, (1 << 32) + 4096, 1 << 40, 1 << 63, (1 << 63) + 4096, 0x7fff_f000] {
         refused(&format!("{size:#x} bytes"), node.create(size), Errno::ENOMEM)?;
     }
-    for flags in [1, 0x8000_0000] {
+    for flags in [2, 0x8000_0000] {
         let mut args = GemCreateArgs { flags, size: 4096, ..Default::default() };
         refused("flags", call(node.fd(), first_ioctl::GEM_CREATE.into(), &mut args), Errno::EINVAL)?;
     }
@@ -122,6 +122,7 @@ fn query() -> Result<(), Failed> {
         Query { max_in_fences: 1, ..empty },
         Query { default_timeout_ns: 1, ..empty },
         Query { max_timeout_ns: 1, ..empty },
+        Query { sram_size: 1, ..empty },
     ];
     for mut query in wrong {
         refused(&format!("{query:?}"), call(node.fd(), QUERY, &mut query), Errno::EINVAL)?;

@@ -21,6 +21,7 @@ mod queue;
 mod removal;
 mod sharing;
 mod sleep;
+mod sram;
 mod tree;
 
 use std::process::ExitCode;
@@ -47,11 +48,12 @@ fn main() -> ExitCode {
     // A device of the device tree cannot be removed.
     let on_pci = !expect::first().and_then(|node| Ok(node.device()?)).is_ok_and(|device| system::is_platform(&device));
     let (tree, iommu) = (tree::tests(), iommu::tests());
-    let groups: [(&str, &[Test]); 16] = [
+    let groups: [(&str, &[Test]); 17] = [
         ("identity", identity::TESTS),
         ("arguments", arguments::TESTS),
         ("buffers", buffers::TESTS),
         ("sharing", sharing::TESTS),
+        ("sram", sram::tests()),
         ("queue", queue::TESTS),
         ("fences", fences::TESTS),
         ("clients", clients::TESTS),
