@@ -107,11 +107,11 @@ pub(super) fn steps_of<const W: usize>(
     }
     far.reserve();
     for (word, bytes) in is_far.as_chunks().0.iter().enumerate() {
-        let mut lanes = u64::from_le_bytes(*bytes);
-        while lanes != 0 {
-            let i = 8 * word + lanes.trailing_zeros() as usize / 8;
+        let mut left = u64::from_le_bytes(*bytes);
+        while left != 0 {
+            let i = 8 * word + left.trailing_zeros() as usize / 8;
             far.push(weight[i], datum[i], distances[i], ((first + i / W) * MANY + number) as u32);
-            lanes &= lanes - 1;
+            left &= left - 1;
         }
     }
 }
