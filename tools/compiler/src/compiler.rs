@@ -17,14 +17,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
-use crate::calibrate::{self, rounded_weights, samples, table, Judge, Measured, Method};
-use crate::ir::{with_rounded, Graph, Preprocess, Ranges, Unreadable};
+use crate::calibrate::{self, rounded, rounded_weights, samples, table, Judge, Measured, Method};
+use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
 use crate::lower::{self, nodes, Bytes, Compiled, Optimize, Winograd};
 use crate::mixed;
 use crate::model::Model;
@@ -236,8 +236,7 @@ impl Compiler {
             }
             return Ok(same(calibrate::complete(graph, given, None)?));
         };
-        let bytes = self.inputs(graph)?;
-        let inputs: Vec<Preprocess> = bytes.iter().cloned().map(Option::unwrap_or_default).collect();
+        let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
         let list = samples::list(folder)?;
         let read = |path: &PathBuf| samples::read(path, graph, &inputs);
         let measured = Measured::new(graph, list.iter().map(read))?;
@@ -245,34 +244,28 @@ impl Compiler {
             return Ok(same(measured.ranges(Method::Max)));
         }
         let complete = |ranges: Ranges| calibrate::complete(graph, given.clone(), Some(&ranges));
-        // The weights of a quantized model have steps already, and without a scale per kernel they have others.
-        let kernels = !quantized && self.granularity == Granularity::Kernel;
-        let weights = |graph: &Graph, measured: &Measured| match kernels {
-            true => rounded_weights(graph, measured, &bytes),
-            false => BTreeMap::new(),
-        };
+        let even = self.table.is_none() && !quantized && self.granularity == Granularity::Kernel;
+        let equalized = if even { measured.equalized(graph) } else { None };
+        if let (Some(method), None) = (self.method, &equalized) {
+            return Ok(same(complete(measured.ranges(method))?));
+        }
         let few: Vec<_> = list.iter().take(FEW_SAMPLES).map(read).collect::<Result<_, _>>()?;
         let judge = Judge::new(graph, &few)?;
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
-        let layers = weights(graph, &measured);
-        let weighed = with_rounded(graph, &layers, |_| true);
-        let best = judge.best(&weighed, &measured, &methods, f64::INFINITY, complete)?;
-        let (noise, own) = match best {
-            Some(best) => best,
-            None => (f64::INFINITY, complete(measured.ranges(methods[0]))?),
+        let own = match judge.best(graph, &measured, &methods, f64::INFINITY, complete)? {
+            Some((_, own)) => own,
+            None => complete(measured.ranges(methods[0]))?,
         };
-        if let Some((graph, equalized)) = measured.equalized(graph).filter(|_| kernels && self.table.is_none()) {
+        if let Some((graph, equalized)) = equalized {
+            // Equalised weights are less even, so both networks are compared with rounded weights.
+            let noise = judge.noise(&rounded(&rounded_weights(&model.graph, &measured), &own), f64::INFINITY)?;
             let complete = |ranges: Ranges| calibrate::complete(&graph, Ranges::new(), Some(&ranges));
-            let layers = weights(&graph, &equalized);
-            let weighed = with_rounded(&graph, &layers, |_| true);
-            if let Some((_, mut ranges)) = judge.best(&weighed, &equalized, &methods, noise * WORTH, complete)? {
-                ranges.set_rounded(layers);
+            let weights = rounded_weights(&graph, &equalized);
+            if let Some((_, ranges)) = judge.best(&weights, &equalized, &methods, noise * WORTH, complete)? {
                 return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });
             }
         }
-        let mut ranges = own.clone();
-        ranges.set_rounded(layers);
-        Ok(Calibrated { model: model.clone(), ranges, own })
+        Ok(same(own))
     }
 
     /// The first samples of a folder, at most `most`: the values of the graph's inputs.

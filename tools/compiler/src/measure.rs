@@ -289,7 +289,7 @@ mod tests {
 
     use super::*;
     use crate::calibrate::{self, measure, Judge, Method};
-    use crate::ir::{with_rounded, Binary, Convolution, Op, Padding, Pool, PoolKind, Ranges, Unary};
+    use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, Ranges, Unary};
     use crate::lower::{compile, Options};
 
     /// Numbers from -1 to 1 (xorshift64).
@@ -432,10 +432,10 @@ mod tests {
         let expected: Vec<_> =
             samples.iter().map(|sample| float::run(&graph, sample, &mut |_, _| {}).unwrap()).collect();
         let decibels = |graph: &Graph, values: &calibrate::Measured| {
-            let layers = calibrate::rounded_weights(graph, values, &[]);
-            let weighed = with_rounded(graph, &layers, |_| true);
-            let (noise, mut ranges) = judge.best(&weighed, values, &calibrate::METHODS, 1e9, Ok).unwrap().unwrap();
-            ranges.set_rounded(layers);
+            let (noise, ranges) = judge
+                .best(&calibrate::rounded_weights(graph, values), values, &calibrate::METHODS, 1e9, Ok)
+                .unwrap()
+                .unwrap();
             let compiled = compile(graph, &ranges, &Options::new(&NV_SMALL)).unwrap();
             let loss = Measured::new(&compiled, &[]).unwrap().output_loss(&samples, &expected).unwrap().decibels();
             // The float network with rounded numbers predicts the loss.

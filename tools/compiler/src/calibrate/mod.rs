@@ -5,7 +5,6 @@
 //! NVDLA's int8 is symmetric: value = integer * scale, integers from -128 to 127.
 
 mod histogram;
-mod rounding;
 pub mod samples;
 pub mod table;
 
@@ -13,13 +12,11 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::equalize::Sets;
+use crate::equalize::{planes, Sets};
 use crate::float;
-use crate::ir::{zero_point, Graph, Op, PoolKind, Quantization, Range, Ranges, TensorId, Unary};
+use crate::ir::{zero_point, Graph, Op, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
 use histogram::Histogram;
 pub use histogram::Method;
-pub use rounding::rounded_weights;
-use rounding::Moments;
 
 /// Why scales cannot be determined.
 #[derive(Debug, thiserror::Error)]
@@ -50,10 +47,6 @@ pub struct Measured {
     channels: Vec<Vec<Histogram>>,
     /// The graph's outputs.
     outputs: Vec<TensorId>,
-    /// The windows of each node that is a convolution with constant weights.
-    moments: Arc<Vec<Option<Moments>>>,
-    /// The factors of the channels of tensors, by which the values in `moments` are divided.
-    factors: Vec<Option<Vec<f32>>>,
 }
 
 impl Measured {
@@ -62,23 +55,11 @@ impl Measured {
         let count = graph.tensors.len();
         let (histograms, sums) = (vec![None; count], vec![None; count]);
         let (sets, channels, outputs) = (Sets::new(graph), vec![Vec::new(); count], graph.outputs.clone());
-        let factors = vec![None; count];
-        let mut moments: Vec<_> = graph.nodes.iter().map(|node| Moments::of(graph, node)).collect();
-        let mut measured = Self { histograms, sums, sets, channels, outputs, moments: Arc::default(), factors };
+        let mut measured = Self { histograms, sums, sets, channels, outputs };
         for sample in samples {
-            let mut visit = |id: TensorId, values: &[f32]| {
-                measured.add(graph, id, values);
-                for user in graph.users(id) {
-                    let node = graph.node(user);
-                    if let (Some(moments), Op::Convolution(op)) = (&mut moments[user.0], &node.op) {
-                        let size = |id| graph.tensor(id).nchw().map_or([1; 2], |[.., height, width]| [height, width]);
-                        moments.add(op, values, size(id), size(node.output));
-                    }
-                }
-            };
+            let mut visit = |id: TensorId, values: &[f32]| measured.add(graph, id, values);
             float::run(graph, &sample?, &mut visit).map_err(Error::Sample)?;
         }
-        measured.moments = Arc::new(moments);
         for (tensor, histogram) in graph.tensors.iter().zip(&measured.histograms) {
             if histogram.as_ref().is_some_and(|histogram| !histogram.is_finite()) {
                 return Err(Error::NotFinite(tensor.name.clone()));
@@ -120,9 +101,7 @@ impl Measured {
         let equalized = factors.apply(graph);
         let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
         let (none, outputs) = (vec![Vec::new(); graph.tensors.len()], self.outputs.clone());
-        let moments = self.moments.clone();
-        let all = (0..graph.tensors.len()).map(|k| factors.of(TensorId(k)).map(<[f32]>::to_vec)).collect();
-        let mut measured = Self { histograms, sums, sets, channels: none, outputs, moments, factors: all };
+        let mut measured = Self { histograms, sums, sets, channels: none, outputs };
         measured.histograms.resize(equalized.tensors.len(), None);
         measured.sums.resize(equalized.tensors.len(), None);
         for id in (0..graph.tensors.len()).map(TensorId) {
@@ -143,17 +122,11 @@ impl Measured {
                 let method = if self.outputs.contains(&TensorId(k)) { Method::Max } else { method };
                 ranges.set(TensorId(k), histogram.range(method));
             }
-            if let Some(means) = self.means(TensorId(k)) {
-                ranges.set_means(TensorId(k), means.into());
+            if let Some((sums, count)) = &self.sums[k] {
+                ranges.set_means(TensorId(k), sums.iter().map(|sum| (sum / *count as f64) as f32).collect());
             }
         }
         ranges
-    }
-
-    /// The mean of each channel of a tensor.
-    fn means(&self, id: TensorId) -> Option<Vec<f32>> {
-        let (sums, count) = self.sums[id.0].as_ref()?;
-        Some(sums.iter().map(|sum| (sum / *count as f64) as f32).collect())
     }
 }
 
@@ -226,6 +199,48 @@ impl<'a> Judge<'a> {
 
 fn outputs(graph: &Graph, sample: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, Error> {
     float::run(graph, sample, &mut |_, _| {}).map_err(Error::Sample)
+}
+
+/// The graph with the weights of its convolutions rounded to 127 steps to each side, with a scale per kernel. The biases subtract
+/// the average of what that changes, as those of the compiled network do.
+pub fn rounded_weights(graph: &Graph, measured: &Measured) -> Graph {
+    const LARGEST: f32 = 127.0;
+    let (mut rounded, ranges) = (graph.clone(), measured.ranges(Method::Max));
+    for (k, node) in graph.nodes.iter().enumerate() {
+        let (Some((planes, taps)), Some(weights)) =
+            (planes(graph, node), node.inputs.get(1).and_then(|&id| graph.constant(id)))
+        else {
+            continue;
+        };
+        let kernels = graph.tensor(node.output).nchw().map_or(0, |shape| shape[1]);
+        let mut scales = vec![0f32; kernels];
+        for (&(kernel, _), plane) in planes.iter().zip(weights.chunks_exact(taps)) {
+            scales[kernel] = plane.iter().fold(scales[kernel], |largest, weight| largest.max(weight.abs() / LARGEST));
+        }
+        let means = ranges.means(node.inputs[0]);
+        let mut bias =
+            node.inputs.get(2).and_then(|&id| graph.constant(id)).map_or(vec![0.0; kernels], |bias| bias.to_vec());
+        let mut values = weights.to_vec();
+        for (&(kernel, channel), plane) in planes.iter().zip(values.chunks_exact_mut(taps)) {
+            let mut change = 0.0;
+            for weight in plane {
+                let scale = scales[kernel].max(f32::MIN_POSITIVE);
+                let steps = (*weight / scale).round() * scale;
+                change += *weight - steps;
+                *weight = steps;
+            }
+            bias[kernel] += change * means.map_or(0.0, |means| means[channel]);
+        }
+        let mut constant = |shape: &[usize], values: Vec<f32>| {
+            let (name, shape, constant) = (String::new(), shape.to_vec(), Some(Arc::from(values)));
+            rounded.tensors.push(Tensor { name, shape, constant, quantization: None });
+            TensorId(rounded.tensors.len() - 1)
+        };
+        let weights = constant(graph.shape(node.inputs[1]), values);
+        let bias = constant(&[kernels], bias);
+        rounded.nodes[k].inputs = vec![node.inputs[0], weights, bias];
+    }
+    rounded
 }
 
 /// The graph with rounded activations, except sums of a convolution that only the convolution's own step uses.

@@ -118,7 +118,7 @@ fn add_bias(out: &mut [f32], bias: Option<&[f32]>, pixels: usize) {
 }
 
 /// The inner product, in eight sums that the compiler keeps in vector registers.
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; 8];
     let (a, b) = (a.chunks_exact(8), b.chunks_exact(8));
     let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).sum();
@@ -128,47 +128,6 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
         }
     }
     sums.iter().sum::<f32>() + rest
-}
-
-/// Adds the products of each two elements of lines of `size` elements to the matrix `to`: `to += lines' lines`.
-pub(crate) fn add_squares(lines: &[f32], size: usize, to: &mut [f32]) {
-    let count = lines.len() / size;
-    assert!(lines.len() == count * size && to.len() == size * size);
-    // SAFETY: both operands are `lines`, of which one has its strides exchanged; `to` has size x size elements, as asserted.
-    unsafe {
-        matrixmultiply::sgemm(
-            size,
-            count,
-            size,
-            1.0,
-            lines.as_ptr(),
-            1,
-            size as isize,
-            lines.as_ptr(),
-            size as isize,
-            1,
-            1.0,
-            to.as_mut_ptr(),
-            size as isize,
-            1,
-        );
-    }
-}
-
-/// The elements of a plane's window for a line and a column of the output.
-pub(crate) fn window<'a>(
-    op: &'a Convolution,
-    plane: &'a [f32],
-    [height, width]: [usize; 2],
-    [line, column]: [usize; 2],
-) -> impl Iterator<Item = f32> + 'a {
-    (0..op.kernel[0]).flat_map(move |r| {
-        let y = place(line, op.stride[0], r, op.dilation[0], op.padding.top, height);
-        (0..op.kernel[1]).map(move |s| {
-            let x = place(column, op.stride[1], s, op.dilation[1], op.padding.left, width);
-            y.zip(x).map_or(0.0, |(y, x)| plane[y * width + x])
-        })
-    })
 }
 
 /// A matrix with one line per element of a window, and one column per window.

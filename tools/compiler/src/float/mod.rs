@@ -8,8 +8,6 @@ mod convolution;
 mod copy;
 mod window;
 
-pub(crate) use convolution::{add_squares, dot, window};
-
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -21,8 +21,7 @@ use std::sync::Arc;
 pub use error::{Refusal, Unreadable};
 pub use op::*;
 pub use preprocess::{Color, Fit, Preprocess};
-pub(crate) use ranges::with_rounded;
-pub use ranges::{zero_point, Range, Ranges, RoundedLayer};
+pub use ranges::{zero_point, Range, Ranges};
 
 /// The greatest number of elements of a tensor. A shape with more elements is an error in the model.
 pub const MAX_ELEMENTS: usize = 1 << 31;

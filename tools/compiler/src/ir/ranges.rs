@@ -2,10 +2,9 @@
 
 //! The range of each activation tensor from calibration, and the int8 scale chosen for it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Graph, Node, Tensor, TensorId};
+use super::TensorId;
 
 /// The range of a tensor's values, and its scales.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,22 +69,11 @@ impl Range {
     }
 }
 
-/// The weights and the biases of a convolution, rounded for int8. Weights times the scale of the input's channel are integers
-/// times a step of their kernel.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RoundedLayer {
-    /// As many as the graph's weights, in the same order.
-    pub weights: Arc<[f32]>,
-    /// One per kernel.
-    pub bias: Arc<[f32]>,
-}
-
-/// The range of each tensor of a graph, the mean of each channel if it was measured, and rounded weights.
+/// The range of each tensor of a graph, and the mean of each channel if it was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranges {
     ranges: Vec<Option<Range>>,
     means: Vec<Option<Arc<[f32]>>>,
-    rounded: BTreeMap<usize, RoundedLayer>,
 }
 
 impl Ranges {
@@ -114,42 +102,11 @@ impl Ranges {
         put(&mut self.means, id, means);
     }
 
-    /// Sets the weights that int8 uses in place of the graph's, by the numbers of the nodes.
-    pub fn set_rounded(&mut self, rounded: BTreeMap<usize, RoundedLayer>) {
-        self.rounded = rounded;
-    }
-
-    /// The graph with rounded weights in the nodes for which `rounds` holds.
-    pub fn rounded(&self, graph: &Graph, rounds: impl Fn(&Node) -> bool) -> Graph {
-        with_rounded(graph, &self.rounded, rounds)
-    }
-
-    /// The ranges without the means and the rounded weights.
+    /// The ranges without the means.
     #[must_use]
     pub fn without_means(self) -> Self {
-        Self { means: Vec::new(), rounded: BTreeMap::new(), ..self }
+        Self { means: Vec::new(), ..self }
     }
-}
-
-/// The graph with rounded weights in the nodes for which `rounds` holds.
-pub(crate) fn with_rounded(
-    graph: &Graph,
-    layers: &BTreeMap<usize, RoundedLayer>,
-    rounds: impl Fn(&Node) -> bool,
-) -> Graph {
-    let mut rounded = graph.clone();
-    for (&k, layer) in layers.iter().filter(|(k, _)| rounds(&graph.nodes[**k])) {
-        let node = &graph.nodes[k];
-        let mut constant = |shape: &[usize], values: &Arc<[f32]>| {
-            let (name, shape, constant) = (String::new(), shape.to_vec(), Some(values.clone()));
-            rounded.tensors.push(Tensor { name, shape, constant, quantization: None });
-            TensorId(rounded.tensors.len() - 1)
-        };
-        let weights = constant(graph.shape(node.inputs[1]), &layer.weights);
-        let bias = constant(&[layer.bias.len()], &layer.bias);
-        rounded.nodes[k].inputs = vec![node.inputs[0], weights, bias];
-    }
-    rounded
 }
 
 fn put<T: Clone>(list: &mut Vec<Option<T>>, id: TensorId, value: T) {

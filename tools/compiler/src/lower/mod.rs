@@ -253,14 +253,6 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         return Err(Error::Network("the network has no output".to_owned()));
     }
     let mut net = nodes::build(graph, ranges, config).map_err(Error::Refused)?;
-    let winograd = options.winograd.is_some_and(|winograd| winograd != Winograd::Never);
-    if precision == Precision::Int8 && granularity == Granularity::Kernel && !winograd {
-        // Layers in int16, Winograd's transforms and the phases of deconvolutions have other steps.
-        let wide = net.steps.iter().filter(|step| options.wide.contains(&ir::TensorId(step.output)));
-        let wide: HashSet<String> = wide.flat_map(|step| step.nodes.clone()).collect();
-        let rounds = |node: &ir::Node| matches!(node.op, ir::Op::Convolution(_)) && !wide.contains(&node.name);
-        net = nodes::build(&ranges.rounded(graph, rounds), ranges, config).map_err(Error::Refused)?;
-    }
     let mut inputs = Inputs { config, known: HashMap::new() };
     for (&tensor, preprocess) in net.inputs.iter().zip(&options.inputs) {
         if let Some(preprocess) = preprocess {
