@@ -55,7 +55,11 @@ const ALLOWED: [(&str, &str, &str); 25] = [
     ("tools/model/src/conv/fast/direct.rs", "kernel / lanes", "the surface of sums that a panel begins in"),
     ("tools/model/src/conv/fast/direct.rs", "CHUNK / lanes", "pixels of a working strip"),
     ("tools/model/src/conv/fast/direct.rs", "lanes / K :: PIXELS", "the same"),
-    ("tools/model/src/sdp/vector/fused_avx2.rs", "lanes", "whether a vector holds whole elements of a repeated pattern"),
+    (
+        "tools/model/src/sdp/vector/fused_avx2.rs",
+        "lanes",
+        "whether a vector holds whole elements of a repeated pattern",
+    ),
     ("tools/model/src/sdp/vector/load.rs", "lanes / 2", "half of a working vector"),
     ("tools/model/src/sdp/vector/store.rs", "lanes / 2", "half of a working vector"),
     ("tools/model/src/sdp/vector/strips.rs", "surfaces", "numbers the pieces that threads share"),
