@@ -260,7 +260,7 @@ void nvdla_sram_restore(struct device *dev)
 }
 
 /*
- * Maps a page of a buffer. After the device was unbound it is a page without meaning, so that the program does not get
+ * Maps a page of a buffer. After the device was unbound, an unused page is mapped instead, so that the program does not get
  * SIGBUS.
  */
 static vm_fault_t nvdla_block_fault(struct vm_fault *vmf)

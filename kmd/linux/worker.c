@@ -6,7 +6,7 @@
  *
  * Fences signal in the first three, and memory reclaim may wait for fences. So these run on a queue that reclaim can count
  * on, inside a signalling section in which lockdep sees an allocation or a reservation lock that reclaim could wait for.
- * What frees buffers takes such locks, and runs apart.
+ * The work that frees buffers takes such locks, so it runs on another queue.
  */
 
 #include <linux/dma-fence.h>

@@ -80,8 +80,8 @@ fn noise<T: Element>(count: usize) -> Vec<T> {
         .collect()
 }
 
-/// A cube of about `bytes`. With 96 channels its planes are of no particular size, as real ones; with 64 they are just
-/// below a power of two, which crowds all rows of a tile into a few cache sets.
+/// A cube of about `bytes`. With 96 channels the size of its planes is not close to a power of two, as in most networks. With 64
+/// it is just below a power of two, so all rows of a tile use the same few cache sets.
 fn cube(bytes: usize, channels: u32, precision: Precision, atom: u32) -> Cube {
     let element = nvdla_uapi::layout::bytes(precision);
     let pixels = bytes as u32 / channels / element;
@@ -123,8 +123,8 @@ enum Way {
     Unpack,
 }
 
-/// What the machine can do at most for a packed cube's channel planes: loads and stores in the order of the conversion,
-/// tile by tile of all rows of a surface, with nothing between them.
+/// The upper limit of the machine for a packed cube's channel planes: loads and stores in the order of the conversion, tile by
+/// tile of all rows of a surface, with nothing between them.
 #[cfg(target_arch = "x86_64")]
 fn limits(cube: &Cube, way: Way) -> Vec<Case> {
     if !std::is_x86_feature_detected!("avx512f") {
@@ -336,7 +336,7 @@ impl Options {
         Self { only: after("--only"), limits: arguments.iter().any(|argument| argument == "--limits"), up_to }
     }
 
-    /// Those of the conversions that are asked for; a limit belongs to the conversion before it.
+    /// The conversions that the options select. A limit belongs to the conversion before it.
     fn select(&self, cases: Vec<Case>) -> Vec<Case> {
         let mut named = true;
         let mut selected = Vec::new();
@@ -405,7 +405,7 @@ mod group {
 }
 
 fn main() {
-    // `cargo test --benches` only asks whether it runs.
+    // `cargo test --benches` only checks that the benchmark runs.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }

@@ -3,7 +3,7 @@
  * The NVDLA driver's own ioctls, for programs in C: query, asynchronous submission, wait. The four ioctls of NVIDIA's
  * driver, which this one has too, are those of its own header.
  *
- * uapi/src/queue.rs says the same for programs in Rust; a test holds the two together.
+ * uapi/src/queue.rs has the same definitions for programs in Rust. A test compares the two.
  */
 #ifndef NVDLA_DRM_H
 #define NVDLA_DRM_H

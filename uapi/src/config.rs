@@ -101,7 +101,7 @@ pub struct Config {
     pub write_clients: Option<u32>,
 }
 
-/// A name that no configuration has.
+/// The name is not that of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownName<'a>(pub &'a str);
 

@@ -5,7 +5,7 @@
 //! They follow the kernel's rules for new interfaces: reserved fields and unknown flags must be zero, arrays come with the
 //! size of their elements, deadlines are absolute nanoseconds of `CLOCK_MONOTONIC`, completion is a fence.
 //!
-//! `uapi/include/nvdla_drm.h` says the same for programs in C; a test holds the two together.
+//! `uapi/include/nvdla_drm.h` has the same definitions for programs in C. A test compares the two.
 //!
 //! All structures are plain data in the machine's byte order; pointers are 64 bits wide, so that a 32-bit program uses the
 //! same layout.

@@ -80,7 +80,7 @@ const fn op_enable(block: Block) -> Register {
     }
 }
 
-// The blocks that share an offset for D_OP_ENABLE, and all for S_POINTER and S_STATUS.
+// // `D_OP_ENABLE` has the same offset in these blocks; `S_POINTER` and `S_STATUS` have it in all blocks.
 const _: () = {
     let offset = csc::D_OP_ENABLE.offset;
     assert!(offset == cmac_a::D_OP_ENABLE.offset && offset == cacc::D_OP_ENABLE.offset);
@@ -124,10 +124,10 @@ pub(crate) struct Device {
     shadow: [[u32; SHADOW]; GROUPS],
     /// Registers that were written since reset. What the others hold is not relied on: releases of the hardware differ in
     /// it. On nv_full's, SDP's sub-units and the DMAs of their operands are on (`NV_NVDLA_SDP_REG_dual.v`,
-    /// `NV_NVDLA_SDP_RDMA_REG_dual.v` of the branch nvdlav1), on the later ones off. Apart from the values, because both
-    /// in one would be twice as large, and an engine is on the kernel's stack for a moment.
+    /// `NV_NVDLA_SDP_RDMA_REG_dual.v` of the branch nvdlav1), on the later ones off. They are stored apart from the values,
+    /// because an array of both would be twice as large, and an engine is on the kernel's stack for a moment.
     known: [[bool; SHADOW]; GROUPS],
-    /// The group that software reaches, of each block.
+    /// For each block, the group that software accesses (the producer pointer).
     producer: [u8; BLOCKS],
     transfer: [Option<u32>; TRANSFER_WORDS],
     mask: u32,

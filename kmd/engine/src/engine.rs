@@ -21,11 +21,11 @@ use crate::uapi::desc::{Event, OpType, PROCESSORS};
 use crate::uapi::reg::glb;
 use core::fmt;
 
-/// Rounds of reading the interrupt status in one interrupt. A device that raises more is broken; what it raised comes
-/// with the next interrupt.
+/// How often the interrupt status is read in one interrupt. A device that still raises bits after that is broken. These bits are
+/// handled with the next interrupt.
 const STATUS_ROUNDS: u32 = 16;
 
-/// What CDMA's interrupt bits say, and of which group.
+/// The event and the group of each of CDMA's interrupt bits.
 const CDMA_EVENTS: [(u32, usize, Event); 4] = {
     use glb::S_INTR_STATUS as status;
     [
@@ -108,7 +108,7 @@ pub struct Engine<S> {
     deadline_ns: u64,
     /// Interrupt status that was taken and not processed.
     pending: u32,
-    /// The interrupts that mean something to the task.
+    /// The interrupts that the task uses.
     wanted: u32,
     last_status: u32,
     interrupts: u32,
@@ -224,7 +224,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         let mut read = 0;
         for _ in 0..STATUS_ROUNDS {
             let Some(status) = self.device.status(hw) else {
-                // What it said before may be true, but no more of it can be believed than of the rest.
+                // Bits that were read before cannot be trusted either, so they are not handled.
                 self.gone = true;
                 return self.task.is_some();
             };

@@ -70,7 +70,7 @@ pub struct Failure {
     pub interrupts: u32,
 }
 
-/// The bits of the interrupt status with which units, by number, say that a group's operation is done.
+/// For each unit, by number, and each group: the bits of the interrupt status that say that the group's operation is done.
 pub(crate) const DONE: [[u32; GROUPS]; PROCESSORS] = {
     use glb::S_INTR_STATUS as status;
     [

@@ -10,9 +10,9 @@ use crate::uapi::desc::{OpType, MAX_BDMA_TRANSFERS};
 use crate::uapi::reg::values::RamType;
 use crate::uapi::reg::{Block, Family, Field, FieldValue, Register, Tied, Word};
 
-/// Registers that the operation of a unit has at most (the convolution's).
+/// The largest number of registers of an operation, which is that of a convolution.
 const REGISTERS: usize = 88;
-/// Blocks of a unit at most (the convolution's).
+/// The largest number of blocks of a unit, which is that of the convolution pipeline.
 const BLOCKS: usize = 5;
 
 /// The registers of one block in an [`RegisterImage`].
@@ -146,7 +146,7 @@ impl BufferAddress {
     }
 }
 
-/// Surfaces that the operation of a unit with register groups has at most (the convolution's and SDP's).
+/// The largest number of surfaces of an operation in register groups, which is that of a convolution and of SDP.
 const SURFACES: usize = 5;
 
 /// No surface: 0 would be a register of the first block, which has no addresses.
@@ -169,7 +169,7 @@ pub(crate) struct Builder<'a> {
     /// The block of the following registers, and its position among those that reach memory.
     block: Block,
     position: usize,
-    /// The registers that steer addresses once more, where the footprint finds them.
+    /// A second copy of the registers that steer addresses, in the form in which the footprint reads them.
     registers: Registers,
     /// The surfaces: what [`surface`] makes of each, and where each lies.
     surfaces: [u32; SURFACES],
@@ -215,7 +215,7 @@ impl<'a> Builder<'a> {
         let image = &mut *self.image;
         let count = usize::from(image.count);
         let fits = value & !writable(self.config, register) == 0;
-        // A register before the first block would be none's.
+        // Before the first call of `block` a register belongs to no block.
         if !fits || count >= REGISTERS || image.blocks == 0 {
             return Err(self.refuse(register, value));
         }
@@ -272,7 +272,7 @@ impl<'a> Builder<'a> {
     #[cold]
     #[inline(never)]
     fn outside(&self, access: &Access) -> Reason {
-        // Each address is one of those that were put in with their buffers.
+        // If the access has an address of the image, it left that address's buffer.
         self.surface_address(access).map_or(Reason::NoBuffer(*access), |place| place.outside(access))
     }
 }

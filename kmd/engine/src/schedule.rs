@@ -202,7 +202,7 @@ impl Schedule {
         }
     }
 
-    /// Takes an event off those that the operation's consumers wait for.
+    /// Removes an event from those that the operation's consumers wait for.
     fn happened(&mut self, slots: &mut [Slot], index: u32, event: Event) {
         let Some(operation) = operation(slots, index) else { return };
         let edges = operation.edges;

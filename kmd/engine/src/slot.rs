@@ -84,7 +84,7 @@ pub(crate) struct Sharing {
     pub(crate) keeps: [bool; 2],
     /// It leaves some of its data there.
     pub(crate) keeps_lines: bool,
-    /// Convolution mode, kind of input and banks: those who share have the same.
+    /// Convolution mode, kind of input and banks. Convolutions that share the buffer have the same.
     pub(crate) form: [u32; 3],
 }
 
@@ -111,7 +111,7 @@ pub struct Operation {
     pub(crate) op_type: OpType,
     pub(crate) index: u32,
     pub(crate) roi: u32,
-    /// Events that it waits for: of the whole graph, and left in this run.
+    /// The number of events that it waits for: in the whole graph, and still outstanding in this run.
     pub(crate) dependencies: u8,
     pub(crate) left: u8,
     /// Who waits for it: six consumers and the fused parent.
@@ -190,7 +190,7 @@ impl Operation {
         self.output
     }
 
-    /// Tells `visit` every range of memory that the operation touches on a device of the task's configuration.
+    /// Calls `visit` with every range of memory that the operation accesses on a device of the task's configuration.
     pub fn accesses(&self, config: &Config, visit: impl FnMut(Access)) {
         self.program.accesses(config, self.op_type, self.rdma, visit);
     }

@@ -59,7 +59,7 @@ impl WriteCounter {
         Self { device: Device::new(config), next: [GroupIndices { group: 0, rdma: 0 }; PROCESSORS] }
     }
 
-    /// Tells `visit` the writes of each operation of a task, unit by unit. Operations are named by their position in the
+    /// Calls `visit` with the writes of each operation of a task, unit by unit. Operations are named by their position in the
     /// operation list, in which all regions of interest follow one another.
     pub fn run<S: AsRef<[Slot]> + AsMut<[Slot]>>(&mut self, task: &Task<S>, mut visit: impl FnMut(u32, Writes)) {
         let mut hw = Count(0);

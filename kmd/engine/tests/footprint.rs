@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What registers make a unit touch, against ranges computed by hand.
+//! The ranges that a unit touches with given registers, compared with ranges computed by hand.
 
 use std::collections::HashMap;
 
@@ -208,7 +208,7 @@ fn sdp_counts_surfaces_of_the_processing_precision() {
     );
     assert_eq!(
         single(2, 2, 0).ranges(&NV_FULL, OpType::Sdp, false),
-        ["SDP.D_DATA_FORMAT is 0x2: int8 comes of int8 alone"]
+        ["SDP.D_DATA_FORMAT is 0x2: an int8 output needs int8 processing"]
     );
     assert_eq!(
         single(2, 0, 0).ranges(&NV_FULL, OpType::Sdp, true),
@@ -242,7 +242,8 @@ fn sdp_writes_winograds_tiles_and_batches() {
     let batch = single(0, 0, 0).and(Block::Sdp, &[(sdp::D_FEATURE_MODE_CFG, 2 << 8)]);
     let three = "SDP writes 0x8000..0x298c0 of primary memory, by D_DST_BASE_ADDR_LOW";
     assert_eq!(batch.ranges(&NV_FULL, OpType::Sdp, false), [three]);
-    let both = "SDP.D_FEATURE_MODE_CFG is 0x204: Winograd, batches and 8 to 16 bits exclude one another";
+    let both =
+        "SDP.D_FEATURE_MODE_CFG is 0x204: Winograd, batches and conversion from 8 to 16 bits exclude one another";
     let mixed = batch.and(Block::Sdp, &[(sdp::D_FEATURE_MODE_CFG, 2 << 8 | 1 << 2)]);
     assert_eq!(mixed.ranges(&NV_FULL, OpType::Sdp, false), [both]);
 }
@@ -283,7 +284,10 @@ fn sdp_reads_operands_per_kernel_and_per_element() {
     assert_eq!(range(of(2, 1, 1), &NV_FULL), reads("0x7300"));
     let winograd = of(2, 1, 1).and(Block::SdpRdma, &[(sdp_rdma::D_FEATURE_MODE_CFG, 0b11)]);
     assert_eq!(range(winograd, &NV_FULL), reads("0x7f00"));
-    assert_eq!(range(of(3, 1, 1), &NV_FULL), "SDP_RDMA.D_NRDMA_CFG is 0x3e: an encoding that no field has");
+    assert_eq!(
+        range(of(3, 1, 1), &NV_FULL),
+        "SDP_RDMA.D_NRDMA_CFG is 0x3e: a field holds an encoding that is not defined"
+    );
     let half = of(1, 0, 0).and(Block::SdpRdma, &[(sdp_rdma::D_FEATURE_MODE_CFG, 1 | 2 << 4)]);
     assert_eq!(range(half, &NV_FULL), "SDP_RDMA.D_NRDMA_CFG is 0x22: operands of one byte are for int8 alone");
     // Secondary memory.
@@ -448,9 +452,9 @@ fn rubik_splits_and_merges() {
         ]
     );
     let other = rubik(1, 0).and(Block::Rbk, &[(rbk::D_DATAOUT_SIZE_1, 64)]);
-    let refused = "RBK.D_DATAOUT_SIZE_1 is 0x40: the input has other surfaces";
+    let refused = "RBK.D_DATAOUT_SIZE_1 is 0x40: the input has another number of surfaces than the output";
     assert_eq!(other.ranges(&NV_FULL, OpType::Rubik, false), [refused]);
-    let none = "RBK.D_MISC_CFG is 0x3: an encoding that no field has";
+    let none = "RBK.D_MISC_CFG is 0x3: a field holds an encoding that is not defined";
     assert_eq!(rubik(3, 0).ranges(&NV_FULL, OpType::Rubik, false), [none]);
 }
 
@@ -507,7 +511,7 @@ fn cdma_reads_features() {
     let winograd = convolution().and(Block::Cdma, &[(cdma::D_MISC_CFG, 1), (cdma::D_ZERO_PADDING, 0x0101_0101)]);
     assert_eq!(winograd.ranges(&NV_FULL, OpType::Conv, false)[0], data);
     let packed = convolution().and(Block::Cdma, &[(cdma::D_DAIN_MAP, 1)]);
-    let refused = "CDMA.D_DAIN_MAP is 0x1: LINE_PACKED, and the line stride is not a line's bytes";
+    let refused = "CDMA.D_DAIN_MAP is 0x1: LINE_PACKED is set, but the line stride is not the size of a line";
     assert_eq!(packed.ranges(&NV_FULL, OpType::Conv, false), [refused]);
 }
 
@@ -564,7 +568,10 @@ fn cdma_reads_images() {
     };
     let line = "CDMA.D_PIXEL_OFFSET is 0x10000: pitch linear images have no line offset";
     assert_eq!(refused(1 << 16, 1), [line]);
-    assert_eq!(refused(0, 1 | 36 << 8), ["CDMA.D_DATAIN_FORMAT is 0x2401: an encoding that no field has"]);
+    assert_eq!(
+        refused(0, 1 | 36 << 8),
+        ["CDMA.D_DATAIN_FORMAT is 0x2401: a field holds an encoding that is not defined"]
+    );
     let mapped = "CDMA.D_DATAIN_FORMAT is 0x10001: images are pitch linear, which is PIXEL_MAPPING 0";
     assert_eq!(refused(0, 1 | 1 << 16), [mapped]);
 }
@@ -583,7 +590,7 @@ fn a_steering_register_without_a_value_is_refused() {
                 Err(Refusal::Missing { block: missing, register }) => {
                     assert_eq!((missing, register), (block, described.register));
                 }
-                // What does not steer changes nothing.
+                // A register that does not steer an address changes nothing.
                 answer => assert_eq!(answer.as_deref(), Ok(&whole[..]), "{}", described.name),
             }
         }
@@ -593,7 +600,7 @@ fn a_steering_register_without_a_value_is_refused() {
 #[test]
 fn an_address_inside_an_atom_is_refused() {
     let file = pooling().and(Block::Pdp, &[(pdp::D_DST_BASE_ADDR_LOW, 0x8004)]);
-    let refused = "PDP.D_DST_BASE_ADDR_LOW is 0x8004: the address is not that of an atom";
+    let refused = "PDP.D_DST_BASE_ADDR_LOW is 0x8004: the address is not aligned to an atom";
     assert_eq!(file.ranges(&NV_SMALL, OpType::Pdp, false), [refused]);
 }
 

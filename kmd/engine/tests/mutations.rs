@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Descriptors with bytes changed at random: validation never panics, and what it takes runs to its end.
+//! Descriptors with bytes changed at random: validation never panics, and an accepted task runs to its end.
 
 use std::cell::RefCell;
 
@@ -79,12 +79,12 @@ fn slots(count: usize) -> Result<Vec<Slot>, Error> {
     Ok(vec![Slot::Empty; count])
 }
 
-/// Validates a task, and runs it when it is taken.
+/// Validates a task, and runs it if it is accepted.
 fn check(config: &'static Config, task: &HostTask) {
     check_shared(config, task, task);
 }
 
-/// The same for a task that is read through `memory`. What is taken touches nothing outside its buffers.
+/// The same for a task that is read through `memory`. An accepted task touches nothing outside its buffers.
 fn check_shared(config: &'static Config, memory: &impl TaskMemory, task: &HostTask) {
     let Ok(parsed) = Task::parse(config, memory, slots) else { return };
     let buffers: Vec<_> = (0..task.count()).filter_map(|index| task.buffer(index)).collect();
@@ -177,7 +177,7 @@ fn too_few_slots_are_refused() {
     assert_eq!(error.to_string(), format!("the task needs {needed} slots, but the caller provided {}", needed - 1));
 }
 
-/// What was checked is what is used: no byte of a descriptor is read a second time.
+/// The checked bytes are the used ones: no byte of a descriptor is read a second time.
 #[test]
 fn validation_reads_each_byte_once() {
     for config in [&NV_FULL, &NV_LARGE, &NV_SMALL] {

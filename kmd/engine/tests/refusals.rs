@@ -31,7 +31,7 @@ fn net(config: &'static Config) -> Net {
     net
 }
 
-/// What is said of the task after `spoil`.
+/// The message about the task after `spoil` has changed it.
 fn refusal(config: &'static Config, spoil: impl FnOnce(&mut Net)) -> String {
     let mut net = net(config);
     spoil(&mut net);
@@ -102,7 +102,7 @@ fn the_graph() {
     );
     assert_eq!(
         small(|net| net.ops[1].common.consumers[4] = consumer(2, Event::OpCompleted)),
-        "operation 1 (SDP): consumers.index is 2: the consumer is not of the unit whose slot it is in"
+        "operation 1 (SDP): consumers.index is 2: the consumer belongs to another unit than its position in the list"
     );
     assert_eq!(
         small(|net| net.network.op_head[1] = -1),
@@ -110,7 +110,7 @@ fn the_graph() {
     );
     assert_eq!(
         small(|net| net.network.op_head[1] = 1),
-        "operation 1 (SDP): op_head is 1: the network's list of a unit begins with this operation of another"
+        "operation 1 (SDP): op_head is 1: this operation is the head of another unit's list"
     );
     assert_eq!(small(|net| net.network.op_head[2] = 9), "op_head is 9, but the task has 4 operations");
     assert_eq!(
@@ -161,7 +161,7 @@ fn partners() {
     );
     assert_eq!(
         small(|net| net.pdp(2).1.dst_data.mem_type = MemoryType::Hw),
-        "operation 2 (PDP): dst_data.type is 2: this surface lies in memory and is not handed over on the fly"
+        "operation 2 (PDP): dst_data.type is 2: this surface must lie in memory and cannot be handed over on the fly"
     );
 }
 
@@ -377,7 +377,7 @@ fn batches_and_compressed_weights() {
     );
     assert_eq!(
         full(|net| net.sdp(3).0.batch_num = 2),
-        "operation 3 (SDP): batch_num is 2: only what a convolution hands over can be a batch"
+        "operation 3 (SDP): batch_num is 2: only data that a convolution hands over can be a batch"
     );
 
     let compress = |net: &mut Net| {
@@ -509,7 +509,7 @@ fn what_the_units_cannot_do() {
     );
     assert_eq!(
         full(|net| net.sdp(3).0.src_precision = Precision::Fp16),
-        "operation 3 (SDP): dst_precision is 0: SDP cannot make int8 of fp16"
+        "operation 3 (SDP): dst_precision is 0: SDP cannot convert fp16 to int8"
     );
     assert_eq!(
         small(|net| net.sdp(3).1.dst_data.height = 5),
@@ -521,7 +521,7 @@ fn what_the_units_cannot_do() {
     );
     assert_eq!(
         full(|net| net.cdp(4).0.lut_index = -1),
-        "operation 4 (CDP): lut_index is -1: CDP always looks up, and without a table it would find another task's"
+        "operation 4 (CDP): lut_index is -1: CDP always uses a lookup table, and without one it would use that of another task"
     );
     let planes = |net: &mut Net, mode, stride| {
         net.rubik(5).0.mode = mode;
@@ -566,7 +566,7 @@ fn images() {
     };
     assert_eq!(
         small(|net| image(net, PixelFormat::A8B8G8R8)),
-        "operation 0 (CONV): src_data.channel is 8, but channels of its pixel format is 4"
+        "operation 0 (CONV): src_data.channel is 8, but the number of channels of its pixel format is 4"
     );
     assert_eq!(
         small(|net| {
@@ -664,25 +664,25 @@ fn winograd_and_batches_are_those_of_the_convolution() {
     );
     assert_eq!(
         full(|net| net.sdp(3).0.conv_mode = ConvMode::Winograd),
-        "operation 3 (SDP): conv_mode is 1: only what a convolution hands over can be Winograd's tiles"
+        "operation 3 (SDP): conv_mode is 1: only data that a convolution hands over can be Winograd's tiles"
     );
     assert_eq!(
         full(|net| net.sdp(1).0.conv_mode = ConvMode::Winograd),
-        "operation 1 (SDP): conv_mode is 1: Winograd's tiles are two columns of four lines, and the cube is no whole number of them"
+        "operation 1 (SDP): conv_mode is 1: the cube is not a whole number of Winograd's tiles, which have two columns and four lines"
     );
     assert_eq!(
         full(|net| {
             tiles(net);
             net.sdp(1).0.dst_precision = Precision::Int16;
         }),
-        "operation 1 (SDP): conv_mode is 1: Winograd's tiles go neither from 8 to 16 bits nor to PDP"
+        "operation 1 (SDP): conv_mode is 1: Winograd's tiles exclude conversion from 8 to 16 bits and output to PDP"
     );
     assert_eq!(
         full(|net| {
             let (op, _) = net.sdp(1);
             (op.batch_num, op.dst_precision) = (2, Precision::Int16);
         }),
-        "operation 1 (SDP): batch_num is 2: a batch goes neither with Winograd, nor from 8 to 16 bits, nor to PDP"
+        "operation 1 (SDP): batch_num is 2: a batch excludes Winograd, conversion from 8 to 16 bits and output to PDP"
     );
 }
 
@@ -737,17 +737,20 @@ fn units_are_told_the_same() {
         })
     };
     let cases = [
-        (conv(|op, _| op.entry_per_slice = 7), "entry_per_slice is 7, but the entries of a line is 8"),
+        (conv(|op, _| op.entry_per_slice = 7), "entry_per_slice is 7, but the number of entries of a line is 8"),
         (conv(|op, _| op.input_width_cmac = 5), "input_width_cmac is 5, but the width of dst_data is 6"),
         (conv(|op, _| op.input_height_cmac = 7), "input_height_cmac is 7, but the height of dst_data is 6"),
         (conv(|op, _| op.input_width_csc = 9), "input_width_csc is 9, but the width of src_data is 8"),
         (
             conv(|op, _| op.input_height_csc = 9),
-            "input_height_csc * batch is 9, but the lines that are fetched and those in the convolution buffer is 8",
+            "input_height_csc * batch is 9, but the number of lines that are fetched or in the convolution buffer is 8",
         ),
-        (conv(|op, _| op.input_channel_csc = 7), "input_channel_csc is 7, but the channels of the input is 8"),
+        (
+            conv(|op, _| op.input_channel_csc = 7),
+            "input_channel_csc is 7, but the number of channels of the input is 8",
+        ),
         (conv(|op, _| op.kernel_channel_csc = 7), "kernel_channel_csc is 7, but input_channel_csc is 8"),
-        (conv(|op, _| op.bytes_per_kernel = 71), "bytes_per_kernel is 71, but the bytes of a kernel is 72"),
+        (conv(|op, _| op.bytes_per_kernel = 71), "bytes_per_kernel is 71, but the number of bytes of a kernel is 72"),
         (conv(|op, _| op.post_extension = 1), "post_extension is 1: only kernels of images are extended"),
         (
             conv(|op, _| (op.conv_stride_y, op.dilation_y) = (8, 32)),
@@ -759,11 +762,17 @@ fn units_are_told_the_same() {
     }
     let pool = |spoil: fn(&mut desc::PdpOp)| small(|net| spoil(net.pdp(2).0));
     let cases = [
-        (pool(|op| op.pad_right = 2), "the width of dst_data is 3, but the windows over the padded input is 4"),
-        (pool(|op| op.stride_y = 1), "the height of dst_data is 3, but the windows over the padded input is 5"),
+        (
+            pool(|op| op.pad_right = 2),
+            "the width of dst_data is 3, but the number of windows over the padded input is 4",
+        ),
+        (
+            pool(|op| op.stride_y = 1),
+            "the height of dst_data is 3, but the number of windows over the padded input is 5",
+        ),
         (
             pool(|op| (op.pad_top, op.pool_height) = (4, 3)),
-            "the height of dst_data is 3, but the windows over the padded input is 4",
+            "the height of dst_data is 3, but the number of windows over the padded input is 4",
         ),
         (pool(|op| (op.pad_left, op.stride_x) = (2, 3)), "pad_left is 2, outside 0..=1"),
     ];

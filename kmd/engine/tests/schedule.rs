@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The scheduler against a device that only pretends: order, groups, events, tables, failures.
+//! The scheduler with a simulated register window: order, groups, events, tables, failures.
 
 use nvdla_engine::{Cause, Engine, Hardware, Progress, Slot, SubmitError, Task, WriteCounter};
 use nvdla_tests::build::{address, table, Net, Shape};

@@ -11,7 +11,7 @@ pub const LUT_LINEAR_EXP_ENTRIES: usize = 65;
 pub const LUT_LINEAR_ONLY_ENTRIES: usize = 257;
 
 descriptor! {
-    /// What lies beyond an end of a table: a straight line.
+    /// The straight line that continues a table beyond one of its ends.
     LutSlope ("LUT slope", 4, lut_slope) {
         /// Multiplier (integer, or the bits of an fp16).
         0 scale: i16;

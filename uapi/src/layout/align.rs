@@ -3,13 +3,13 @@
 //! The alignment that addresses, strides and sizes of each kind of data must have.
 //!
 //! [`Alignment::documented`] is the document's table. It is written for 32-byte atoms, and software should follow it.
-//! [`Alignment::required`] is what a configuration's hardware needs; a validator refuses what breaks it. In it 32 bytes
-//! become the configuration's atom, and weights need only the alignment that their address register keeps.
-//! [`Alignment::of_all`] holds for every configuration. It is for readers of loadables whose configuration is unknown.
+//! [`Alignment::required`] is what a configuration's hardware needs; a validator refuses surfaces that break it. In it 32 bytes
+//! become the configuration's atom, and weights need only the alignment that their address register keeps. [`Alignment::of_all`]
+//! holds for every configuration. It is for readers of loadables whose configuration is unknown.
 //!
-//! The compiler places its memories by `documented`, the engine refuses by `required`, and the runtime checks tensors
-//! and pictures against `of_all`. The model refuses nothing: it keeps the bits of a register that the hardware keeps
-//! (address and stride registers of nv_full have no bits below 32), and reads from the address in the register.
+//! The compiler places its memories with `documented`, the engine validates with `required`, and the runtime checks tensors and
+//! pictures with `of_all`. The model refuses nothing: it keeps the bits of a register that the hardware keeps (address and stride
+//! registers of nv_full have no bits below 32), and reads from the address in the register.
 //!
 //! Source: "In-memory data formats", table 35 ("Requirements of alignment"); the register specification for the low
 //! bits that address registers do not implement.

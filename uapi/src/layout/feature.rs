@@ -38,8 +38,8 @@ impl Atoms {
         Self::valid(config.memory_atomic, precision)
     }
 
-    /// The largest atoms of which `width` fit a line stride. Loadables made for interface 0.10 give all cubes one name,
-    /// and only their lines tell which atoms they have.
+    /// The largest atoms of which `width` fit a line stride. Loadables for interface 0.10 use one format name for all cubes, so
+    /// only the line stride shows which atoms a cube has.
     pub const fn of_line(width: u32, line_stride: u32, precision: Precision) -> Option<Self> {
         let mut bytes = 32;
         while bytes >= 8 {
@@ -159,7 +159,7 @@ impl View {
         self.atom / bytes
     }
 
-    /// Where part `part` of all that a column's surfaces hold lies (a byte of its channels, or a channel).
+    /// The offset of part `part` of a column's channels over all surfaces. A part is a byte or a channel.
     #[inline]
     pub const fn offset(&self, batch: usize, y: usize, x: usize, part: usize) -> usize {
         self.atom_offset(batch, part / self.atom, y, x) + part % self.atom

@@ -28,7 +28,7 @@ fn table_35() {
 }
 
 #[test]
-fn a_surface_is_held_against_each_column() {
+fn each_column_is_checked() {
     let good = Surface {
         address: 0x1000,
         line_stride: Some(64),

@@ -66,7 +66,7 @@ proptest! {
 }
 
 #[test]
-fn one_bit_an_element_least_significant_first() {
+fn one_bit_per_element_least_significant_first() {
     let weights = Direct::new(Extents::new(1, 12, 1, 1), Geometry::documented(Precision::Int16)).unwrap();
     let mut mapped = vec![0u8; weights.size() as usize];
     for element in [0usize, 3, 9] {

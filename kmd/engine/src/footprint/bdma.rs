@@ -4,7 +4,8 @@
 //!
 //! Both sides move `SURF_REPEAT` surfaces of `LINE_REPEAT` lines of `CFG_LINE` units of 32 bytes, all counts minus one,
 //! each side at strides of its own: `NV_NVDLA_BDMA_load.v` lines 283 to 310 and 395 to 439 for the source,
-//! `NV_NVDLA_BDMA_store.v` for the destination, which has the same counters. The unit has 32 bytes whatever the atom.
+//! `NV_NVDLA_BDMA_store.v` for the destination, which has the same counters. The unit of 32 bytes does not depend on the
+//! configuration's atom.
 
 use super::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::bdma::*;

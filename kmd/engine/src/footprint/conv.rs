@@ -3,11 +3,12 @@
 //! The convolution pipeline, of which CDMA alone reaches memory. It reads, and nothing of the pipeline writes.
 //!
 //! - Feature cubes, direct convolution: `NV_NVDLA_CDMA_dc.v` lines 3212 to 3329 (sizes) and 6280 to 6930 (addresses). With
-//!   `LINE_PACKED` CDMA takes the lines of a grain for one run of atoms; with `SURF_PACKED` a 1x1 cube.
+//!   `LINE_PACKED` CDMA reads the lines of a grain as one run of atoms. With `SURF_PACKED` it reads a 1x1 cube as one run of
+//!   atoms.
 //! - Feature cubes, Winograd: `NV_NVDLA_CDMA_wg.v` lines 3003 to 3019, 6517 to 6544 and 6730 to 7012. Padding is not read.
 //! - Images: `NV_NVDLA_CDMA_IMG_ctrl.v` lines 2555 to 2829 (atoms of a line), `NV_NVDLA_CDMA_IMG_sg.v` lines 2562 to 3060
-//!   (addresses). Reserved lines, means, and padding do not reach an address. nv_small knows the formats of 8 bits alone and
-//!   takes every other for one of four bytes per pixel (the file of the same name, lines 515 to 650).
+//!   (addresses). Reserved lines, means and padding do not affect addresses. nv_small decodes only formats of 8 bits, and treats
+//!   every other format as one of four bytes per pixel (the file of the same name, lines 515 to 650).
 //! - Weights: `NV_NVDLA_CDMA_wt.v` lines 3391 to 3424 (weights), 4400 to 4424 (WMB), 5499 to 5514 (WGS: four bytes per group
 //!   of kernels, in reads of 32 bytes).
 
@@ -40,7 +41,9 @@ where
     let mode = walk.field(BLOCK, D_MISC_CFG::CONV_MODE)?;
     let format = walk.field(BLOCK, D_DATAIN_FORMAT::DATAIN_FORMAT)?;
     if mode == ConvMode::Winograd && !(walk.config().winograd && format == DataFormat::Feature) {
-        return Err(walk.refuse(BLOCK, D_MISC_CFG, "Winograd is for features, where the configuration has it").into());
+        return Err(walk
+            .refuse(BLOCK, D_MISC_CFG, "Winograd needs features as input, and a configuration that has it")
+            .into());
     }
     let processing = walk.precision(BLOCK, D_MISC_CFG::PROC_PRECISION)?;
     match format {
@@ -84,7 +87,11 @@ fn feature<V>(walk: &mut Walk<'_, V>, mode: ConvMode, processing: Precision) -> 
     }
     let map = walk.read::<D_DAIN_MAP>(BLOCK);
     if map.is_set(D_DAIN_MAP::LINE_PACKED) && height > 1 && cube.line_stride != cube.bytes {
-        return Err(walk.refuse(BLOCK, D_DAIN_MAP, "LINE_PACKED, and the line stride is not a line's bytes"));
+        return Err(walk.refuse(
+            BLOCK,
+            D_DAIN_MAP,
+            "LINE_PACKED is set, but the line stride is not the size of a line",
+        ));
     }
     if map.is_set(D_DAIN_MAP::SURF_PACKED) && width == 1 && height == 1 {
         cube.surface_stride = cube.surface_stride.max(cube.bytes);
@@ -135,7 +142,7 @@ where
 {
     let bytes = u64::from(walk.get(BLOCK, D_WEIGHT_BYTES));
     if bytes < walk.atom() {
-        return Err(walk.refuse(BLOCK, D_WEIGHT_BYTES, "no weights are to be read").into());
+        return Err(walk.refuse(BLOCK, D_WEIGHT_BYTES, "the weights have fewer bytes than an atom").into());
     }
     walk.touch(&WEIGHTS, bytes)?;
     if walk.field(BLOCK, D_WEIGHT_FORMAT::WEIGHT_FORMAT)? == WeightFormat::Uncompressed {
@@ -146,7 +153,7 @@ where
     }
     let bytes = u64::from(walk.read::<D_WMB_BYTES>(BLOCK).value(D_WMB_BYTES::WMB_BYTES));
     if bytes < walk.atom() {
-        return Err(walk.refuse(BLOCK, D_WMB_BYTES, "no mask is to be read").into());
+        return Err(walk.refuse(BLOCK, D_WMB_BYTES, "the mask has fewer bytes than an atom").into());
     }
     walk.touch(&MASK, bytes)?;
     let kernels = walk.count(BLOCK, D_WEIGHT_SIZE_1::WEIGHT_KERNEL) as u32;

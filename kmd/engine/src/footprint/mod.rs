@@ -10,9 +10,10 @@
 //!
 //! A range is the hull of one surface: from its lowest to its highest byte, so that the gaps which strides leave between
 //! lines lie in it. Its first and last byte are touched, with these exceptions, in which the range is larger:
-//! - Reuse: CDMA is said to fetch also when it finds data or weights in the convolution buffer. What it finds depends on
-//!   the operation before.
-//! - Winograd: CDMA is said to read all lines of the input. It leaves out those that the extended height does not reach.
+//! - Reuse: the range assumes that CDMA fetches data and weights even if it finds them in the convolution buffer. What it finds
+//!   depends on the operation before.
+//! - Winograd: the range assumes that CDMA reads all lines of the input. It leaves out those that the extended height does not
+//!   reach.
 //! - Pixels of more than eight bits on configurations that compute only in int8: those decode such a format as one of
 //!   four bytes per pixel, so the larger of both sizes is used.
 //! - Where the hardware's RTL and its C-model differ, the range covers both: a 1x1 cube that is read as packed surfaces
@@ -125,9 +126,9 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// Words of a block's registers at most, as far as operations program them.
+/// The largest number of register words per block that operations program.
 const WORDS: usize = 64;
-/// Blocks of a unit at most that reach memory.
+/// The largest number of blocks of a unit that access memory.
 const BLOCKS: usize = 2;
 
 /// The blocks of a unit that reach memory.
@@ -184,8 +185,8 @@ impl Registers {
     }
 }
 
-/// Tells `visit` every range that an operation of `unit` reads or writes with these registers, and stops at the first
-/// error of either side.
+/// Calls `visit` with every range that an operation of `unit` reads or writes with these registers. Stops at the first refusal,
+/// and at the first error of `visit`.
 ///
 /// `rdma` says whether the unit's read DMA (SDP_RDMA, PDP_RDMA) is enabled with it. `registers` are those that the
 /// operation itself sets; for BDMA they are those of one transfer.
@@ -199,7 +200,7 @@ pub fn footprint<E: From<Refusal>>(
     registers: &Registers,
     visit: impl FnMut(Access) -> Result<(), E>,
 ) -> Result<(), E> {
-    // There are three, and the compiler is to know it: it makes vectors of a longer list.
+    // There are at most three. `take` tells the compiler this, which would otherwise vectorise the loop.
     let precisions = config.feature_types.iter().take(3).fold(0, |all, &precision| all | 1 << precision as u8);
     let mut walk = Walk { reads: RegisterReads { config, precisions, unit, registers, asked: [0; BLOCKS] }, visit };
     match unit {
@@ -256,7 +257,7 @@ struct Surface {
     ram: Ram,
 }
 
-/// Registers, and which of them were asked for.
+/// The registers, and which of them were read.
 ///
 /// Refusals take it by value. If they took its address, the compiler would have to keep it in memory all the time.
 #[derive(Clone, Copy)]
@@ -266,31 +267,31 @@ struct RegisterReads<'a> {
     precisions: u8,
     unit: OpType,
     registers: &'a Registers,
-    /// Of each block a bit for each word that was asked for.
+    /// For each block, a bit for each word that was read.
     asked: [u64; BLOCKS],
 }
 
 impl RegisterReads<'_> {
-    /// A register's value. One that has none counts as 0 until its lack is found ([`Self::is_complete`]), which is
-    /// before anything is said that follows from it.
+    /// A register's value; 0 if it has none. [`Self::is_complete`] finds the missing ones before a result that depends on them is
+    /// used.
     #[inline]
     fn get(&mut self, block: Block, register: Register) -> u32 {
-        // No register of these blocks that steers an address lies further back, nor does any other block's: neither
-        // remainder changes anything.
+        // Both indices are in range for every register that steers an address, so the remainders change nothing. They spare the
+        // checks of the indices.
         let (position, word) = (position(block) % BLOCKS, usize::from(register.offset / 4) % WORDS);
         let values = &self.registers.0[position];
         self.asked[position] |= 1 << word;
         values.words[word]
     }
 
-    /// Of each block a bit for each word that was asked for and has no value.
+    /// For each block, a bit for each word that was read and has no value.
     #[inline]
     fn missing(&self) -> [u64; BLOCKS] {
         let [first, second] = &self.registers.0;
         [self.asked[0] & !first.present, self.asked[1] & !second.present]
     }
 
-    /// All registers that were asked for have values.
+    /// Whether all registers that were read have values.
     #[inline]
     fn is_complete(&self) -> bool {
         self.missing() == [0; BLOCKS]
@@ -337,7 +338,7 @@ impl RegisterReads<'_> {
             return self.refuse(block, ram.register, "the configuration has no secondary memory interface");
         }
         if self.get(block, low) & (self.config.memory_atomic - 1) != 0 {
-            return self.refuse(block, low, "the address is not that of an atom");
+            return self.refuse(block, low, "the address is not aligned to an atom");
         }
         self.refuse(block, high, "the surface ends above the last address")
     }
@@ -390,7 +391,7 @@ impl<V> Walk<'_, V> {
     ) -> Result<T, Refusal> {
         match Word::new(self.get(block, register)).get(field) {
             Some(value) => Ok(value),
-            None => Err(self.refuse(block, register, "an encoding that no field has")),
+            None => Err(self.refuse(block, register, "a field holds an encoding that is not defined")),
         }
     }
 
@@ -431,8 +432,8 @@ impl<V> Walk<'_, V> {
 }
 
 impl<E: From<Refusal>, V: FnMut(Access) -> Result<(), E>> Walk<'_, V> {
-    /// Tells of the `span` bytes from a surface's address on. No count has more than 24 bits and no stride more than 32, so
-    /// that a span is below 2^60.
+    /// Calls the visitor with the range of `span` bytes from a surface's address on. No count has more than 24 bits and no stride
+    /// more than 32, so that a span is below 2^60.
     #[inline(always)]
     fn touch(&mut self, surface: &Surface, span: u64) -> Result<(), E> {
         let &Surface { block, write, low, high, ram } = surface;

@@ -93,7 +93,9 @@ where
     };
     let channels = walk.count(BLOCK, D_DATA_CUBE_OUT_CHANNEL::CUBE_OUT_CHANNEL);
     if walk.count(BLOCK, D_DATA_CUBE_IN_CHANNEL::CUBE_IN_CHANNEL) != channels {
-        return Err(walk.refuse(BLOCK, D_DATA_CUBE_OUT_CHANNEL, "the input has other channels").into());
+        return Err(walk
+            .refuse(BLOCK, D_DATA_CUBE_OUT_CHANNEL, "the input has another number of channels than the output")
+            .into());
     }
     let cube = Lines {
         bytes: width * walk.atom(),

@@ -88,7 +88,7 @@ fn reshape<V>(walk: &mut Walk<'_, V>, precision: Precision, mode: RubikMode) -> 
     let out_channels = walk.count(BLOCK, D_DATAOUT_SIZE_1::DATAOUT_CHANNEL);
     let surfaces = walk.surfaces(channels, precision);
     if walk.surfaces(out_channels, precision) != surfaces {
-        return Err(walk.refuse(BLOCK, D_DATAOUT_SIZE_1, "the input has other surfaces"));
+        return Err(walk.refuse(BLOCK, D_DATAOUT_SIZE_1, "the input has another number of surfaces than the output"));
     }
     let (line_stride, out_line_stride) =
         (walk.stride(BLOCK, D_DAIN_LINE_STRIDE), walk.stride(BLOCK, D_DAOUT_LINE_STRIDE));

@@ -30,7 +30,7 @@ const INPUT: Surface = Surface {
     ram: Ram::new(sdp_rdma::D_SRC_DMA_CFG::SRC_RAM_TYPE),
 };
 
-/// What Winograd's tiles make of a cube's lines and columns: two columns of four lines.
+/// A cube's columns and lines, rounded up to whole Winograd tiles of two columns and four lines.
 const fn tiles(width: u64, height: u64) -> (u64, u64) {
     (width.next_multiple_of(2), height.next_multiple_of(4))
 }
@@ -54,11 +54,11 @@ where
     let output = walk.precision(BLOCK, sdp::D_DATA_FORMAT::OUT_PRECISION)?;
     let widens = processing == Precision::Int8 && output != Precision::Int8;
     if processing != Precision::Int8 && output == Precision::Int8 {
-        return Err(walk.refuse(BLOCK, sdp::D_DATA_FORMAT, "int8 comes of int8 alone").into());
+        return Err(walk.refuse(BLOCK, sdp::D_DATA_FORMAT, "an int8 output needs int8 processing").into());
     }
     check_modes(walk, BLOCK, sdp::D_FEATURE_MODE_CFG, winograd, batches)?;
     if u32::from(winograd) + u32::from(batches > 1) + u32::from(widens) > 1 {
-        let why = "Winograd, batches and 8 to 16 bits exclude one another";
+        let why = "Winograd, batches and conversion from 8 to 16 bits exclude one another";
         return Err(walk.refuse(BLOCK, sdp::D_FEATURE_MODE_CFG, why).into());
     }
     let width = walk.count(BLOCK, sdp::D_DATA_CUBE_WIDTH::WIDTH);

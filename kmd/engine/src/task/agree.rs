@@ -136,7 +136,7 @@ impl Convolution<'_> {
     }
 
     fn channels(&self, expected: u16) -> Result<(), Reason> {
-        let (op, other) = (self.op, "the channels of the input");
+        let (op, other) = (self.op, "the number of channels of the input");
         mismatch(Name::new("input_channel_csc"), op.input_channel_csc.into(), other, expected.into())
     }
 
@@ -188,8 +188,18 @@ impl Convolution<'_> {
             }
         }
         mismatch(Name::new("input_width_csc"), op.input_width_csc.into(), "the extended width", width / sx)?;
-        mismatch(Name::new("input_channel_csc"), op.input_channel_csc.into(), "the extended channels", channels)?;
-        mismatch(Name::new("kernel_channel_csc"), op.kernel_channel_csc.into(), "the extended channels", channels)?;
+        mismatch(
+            Name::new("input_channel_csc"),
+            op.input_channel_csc.into(),
+            "the number of extended channels",
+            channels,
+        )?;
+        mismatch(
+            Name::new("kernel_channel_csc"),
+            op.kernel_channel_csc.into(),
+            "the number of extended channels",
+            channels,
+        )?;
         self.post_extension()?;
         for (name, out, input) in [
             ("input_width_cmac", op.input_width_cmac, op.input_width_csc),
@@ -255,7 +265,7 @@ impl Convolution<'_> {
             _ => u64::from(op.kernel_width_csc) * u64::from(op.kernel_height_csc),
         };
         let kernel = positions * u64::from(op.kernel_channel_csc) * self.element();
-        mismatch(Name::new("bytes_per_kernel"), op.bytes_per_kernel.into(), "the bytes of a kernel", kernel)?;
+        mismatch(Name::new("bytes_per_kernel"), op.bytes_per_kernel.into(), "the number of bytes of a kernel", kernel)?;
         let kernels = u32::from(self.surface.dst_data.channel);
         let geometry = Geometry::of(config, op.out_precision);
         let extents =
@@ -287,7 +297,7 @@ impl Convolution<'_> {
             Mode::Pixel(_) => buffer::line_entries(config, self.line()),
             Mode::Winograd => self.line() / u64::from(buffer::entry_bytes(config)),
         };
-        mismatch(Name::new("entry_per_slice"), op.entry_per_slice.into(), "the entries of a line", entries)?;
+        mismatch(Name::new("entry_per_slice"), op.entry_per_slice.into(), "the number of entries of a line", entries)?;
         let batch = u32::from(op.batch.max(1));
         let used = u32::from(op.input_height_csc) * batch;
         let room = u64::from(op.data_bank) * u64::from(buffer::bank_entries(config));
@@ -339,7 +349,7 @@ impl ConvolutionBuffer {
             return Err(Reason::Invalid { name: Name::new("data_reuse"), value: 1, why });
         }
         let there = kept + if fetches { next.fetched } else { 0 };
-        let other = "the lines that are fetched and those in the convolution buffer";
+        let other = "the number of lines that are fetched or in the convolution buffer";
         mismatch(Name::new("input_height_csc * batch"), next.used.into(), other, there.into())?;
         // Weights that the previous operation does not keep are fetched, even if reuse is requested.
         if let Some(last) = last.filter(|last| last.keep_weights && next.weight_reuse) {
@@ -411,7 +421,7 @@ impl Windows {
         let Self { window, stride, names: [size, padding] } = *self;
         let padded = u64::from(before) + input + u64::from(after);
         let windows = padded.checked_sub(window).map_or(0, |room| room / stride.max(1) + 1);
-        mismatch(Name::new(size), output, "the windows over the padded input", windows)?;
+        mismatch(Name::new(size), output, "the number of windows over the padded input", windows)?;
         at_most(Name::new(padding), before.into(), window - 1)?;
         let last = output.saturating_sub(1) * stride;
         at_most(Name::new("the element where the last window begins"), last, u64::from(before) + input - 1)

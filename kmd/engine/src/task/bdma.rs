@@ -16,9 +16,9 @@ use crate::uapi::layout::align::Data;
 use crate::uapi::layout::Nest;
 use crate::uapi::reg::{bdma, Block};
 
-/// Bytes that BDMA moves at least, to which everything is aligned.
+/// The smallest number of bytes that BDMA moves. Sizes, strides and addresses are multiples of it.
 const UNIT: u32 = 32;
-/// Lines of a surface, and surfaces, at most.
+/// The largest number of lines of a surface, and of surfaces.
 const MAX_REPEAT: i64 = 8192;
 
 pub(super) fn translate<M: TaskMemory + ?Sized>(

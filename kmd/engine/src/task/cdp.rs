@@ -29,7 +29,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         return Err(Reason::Invalid { name: Name::new("out_precision"), value: op.out_precision as i64, why });
     }
     if op.lut_index == -1 {
-        let why = "CDP always looks up, and without a table it would find another task's";
+        let why = "CDP always uses a lookup table, and without one it would use that of another task";
         return Err(Reason::Invalid { name: Name::new("lut_index"), value: -1, why });
     }
     for (field, value, expected) in [

@@ -107,7 +107,7 @@ fn supported<M: TaskMemory + ?Sized>(context: &Context<'_, M>, op: &ConvOp) -> R
             maximum: banks,
         });
     }
-    // CACC clips and no more.
+    // CACC only shifts and clips; it does not scale.
     if op.out_cvt.scale != 1 {
         let (name, value) = (Name::of("out_cvt", "scale"), i64::from(op.out_cvt.scale));
         return Err(Reason::Range { name, value, minimum: 1, maximum: 1 });
@@ -143,7 +143,12 @@ fn input<M: TaskMemory + ?Sized>(
         Reason::Layout { surface: if chroma { "second plane of src_data" } else { "src_data" }, error }
     };
     let image = Image::unpacked(format, width, height, 0, context.config.memory_atomic, strides).map_err(layout)?;
-    src.same("channel", surface.src_data.channel, "channels of its pixel format", image.extents().c as u16)?;
+    src.same(
+        "channel",
+        surface.src_data.channel,
+        "the number of channels of its pixel format",
+        image.extents().c as u16,
+    )?;
     let luma = Bytes { line_stride: Some(surface.src_data.line_stride), ..Bytes::plain(Data::Pixel, image.span(0)) };
     let address = context.input_address(src, &luma, image.format().bytes_per_pixel[0])?;
     if image.format().planes < 2 {
@@ -240,7 +245,7 @@ fn accumulator<M: TaskMemory + ?Sized>(
     let channels = u32::from(surface.dst_data.channel);
     image.word(minus_one(D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), channels)?)?;
     image.word(minus_one(D_BATCH_NUMBER::BATCHES, Name::new("batch"), u32::from(op.batch))?)?;
-    // CACC hands batches over in the order of addresses, and needs strides for that alone.
+    // CACC hands batches over in the order of addresses, and needs strides only for that.
     if op.batch > 1 {
         let (line_stride, surf_stride) = (surface.dst_data.line_stride, surface.dst_data.surf_stride);
         image.word(fit(cacc::D_LINE_STRIDE::LINE_STRIDE, dst.field("line_stride"), line_stride)?)?;

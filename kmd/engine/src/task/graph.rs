@@ -48,7 +48,7 @@ fn check_edges(slots: &mut [Slot], index: u32) -> Result<(), Reason> {
         };
         if Some(to.op_type) != expected {
             let why = match (name, expected) {
-                ("consumers", _) => "the consumer is not of the unit whose slot it is in",
+                ("consumers", _) => "the consumer belongs to another unit than its position in the list",
                 (_, None) => "no unit can hand data over to this one",
                 _ => "the fused parent is not of the unit that hands data over to this one",
             };
@@ -199,7 +199,7 @@ fn link<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Res
                 let locate = |reason, slots: &[Slot]| lists.locate_typed(slot, reason, slots);
                 match operation(slots, slot) {
                     Some(found) if found.op_type != op_type => {
-                        let why = "the network's list of a unit begins with this operation of another";
+                        let why = "this operation is the head of another unit's list";
                         let (name, value) = (Name::new("op_head"), i64::from(index));
                         return Err(locate(Reason::Invalid { name, value, why }, slots));
                     }

@@ -11,7 +11,7 @@ use crate::uapi::desc::{
 };
 use crate::uapi::reg::values::RamType;
 
-/// Operations, regions counted apart, that a task has at most: what an index of the interface can name.
+/// The largest number of operations of a task, counted per region: as many as an index of the interface can name.
 const MAX_OPERATIONS: u64 = 1 << 15;
 
 /// A task's lists.
@@ -62,7 +62,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
         Ok(lists)
     }
 
-    /// Operations, regions counted apart.
+    /// The number of operations, counted per region.
     pub(super) fn operations(&self) -> u32 {
         self.rois * u32::from(self.network.num_operations)
     }
@@ -163,7 +163,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
         Ok(T::parse(&bytes)?)
     }
 
-    /// Lookup table `index`. The network descriptor's `num_luts` is not asked: compilers leave it 0.
+    /// Lookup table `index`. The network descriptor's `num_luts` is not used, because compilers leave it 0.
     pub(super) fn table(&self, index: i16) -> Result<Lut, Reason> {
         let size = Lut::SIZE as u64;
         let offset = u64::try_from(index).ok().and_then(|index| index.checked_mul(size)).ok_or(Reason::Index {

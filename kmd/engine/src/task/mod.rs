@@ -126,7 +126,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
         self.config
     }
 
-    /// How many operations there are, regions counted apart.
+    /// The number of operations, counted per region.
     pub fn operations(&self) -> u32 {
         self.operations
     }
@@ -192,7 +192,7 @@ fn read_operation<M: TaskMemory + ?Sized>(
     let within = |reason| lists.locate(index, Some(entry.op_type), reason);
     let context = Context { region: lists.region(index).map_err(within)?, ..*task };
     *slot = Slot::Operation(Operation::new(entry.op_type, index % lists.stride(), index / lists.stride()));
-    // What was just put there is there.
+    // The slot was just filled with an operation.
     let Some(operation) = slot.operation_mut() else { return Ok(()) };
     translate(&context, lists, tables, index, operation).map_err(within)?;
     lists.edges(&entry, index, operation).map_err(within)

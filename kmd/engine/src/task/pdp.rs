@@ -56,7 +56,8 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     Ok(())
 }
 
-/// The window is one that the hardware has, and the output is not larger than windows over the padded input make it.
+/// Checks that the hardware has the window, and that the output has no more elements than there are windows over the padded
+/// input.
 fn window(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
     for (name, value) in [
         ("pool_width + 1, the window's width,", op.pool_width),

@@ -92,7 +92,7 @@ fn supported<M: TaskMemory + ?Sized>(
     context.require_precision(Name::new("src_precision"), op.src_precision)?;
     context.require_precision(Name::new("dst_precision"), op.dst_precision)?;
     if (op.src_precision, op.dst_precision) == (Precision::Fp16, Precision::Int8) {
-        let (value, why) = (op.dst_precision as i64, "SDP cannot make int8 of fp16");
+        let (value, why) = (op.dst_precision as i64, "SDP cannot convert fp16 to int8");
         return Err(Reason::Invalid { name: Name::new("dst_precision"), value, why });
     }
     context.require(op.x1_op.is_none() || config.sdp_bs, Name::of("x1_op", "enable"), "SDP sub-unit X1")?;
@@ -110,33 +110,33 @@ fn supported<M: TaskMemory + ?Sized>(
     context.require(op.batch_num <= 1 || config.batch, Name::new("batch_num"), "hardware batches")?;
     let batch = |why| Err(Reason::Invalid { name: Name::new("batch_num"), value: i64::from(op.batch_num), why });
     if op.batch_num > 1 && !src.is_on_the_fly() {
-        return batch("only what a convolution hands over can be a batch");
+        return batch("only data that a convolution hands over can be a batch");
     }
     let winograd = |why| Err(Reason::Invalid { name: Name::new("conv_mode"), value: op.conv_mode as i64, why });
     if !direct && !src.is_on_the_fly() {
-        return winograd("only what a convolution hands over can be Winograd's tiles");
+        return winograd("only data that a convolution hands over can be Winograd's tiles");
     }
     let DataCube { width, height, .. } = *src.cube;
     if !direct && (!width.is_multiple_of(2) || !height.is_multiple_of(4)) {
-        return winograd("Winograd's tiles are two columns of four lines, and the cube is no whole number of them");
+        return winograd("the cube is not a whole number of Winograd's tiles, which have two columns and four lines");
     }
     let widens = processing(op) == Precision::Int8 && op.dst_precision != Precision::Int8;
     if op.batch_num > 1 && (!direct || widens || dst.is_on_the_fly()) {
-        return batch("a batch goes neither with Winograd, nor from 8 to 16 bits, nor to PDP");
+        return batch("a batch excludes Winograd, conversion from 8 to 16 bits and output to PDP");
     }
     if !direct && (widens || dst.is_on_the_fly()) {
-        return winograd("Winograd's tiles go neither from 8 to 16 bits nor to PDP");
+        return winograd("Winograd's tiles exclude conversion from 8 to 16 bits and output to PDP");
     }
     let compares = op.y_op.as_ref().is_some_and(|unit| {
         matches!(unit.op_type, SdpOperation::Add | SdpOperation::Both) && unit.alu_type == AluAlgorithm::Eql
     });
     if compares && (!direct || op.batch_num > 1 || dst.is_on_the_fly()) {
         let (name, value) = (Name::of("y_op", "alu_type"), AluAlgorithm::Eql as i64);
-        let why = "a comparison has no output for PDP, and takes neither Winograd's tiles nor a batch";
+        let why = "a comparison excludes output to PDP, Winograd's tiles and a batch";
         return Err(Reason::Invalid { name, value, why });
     }
     if widens && dst.is_on_the_fly() {
-        let (value, why) = (op.dst_precision as i64, "PDP takes no 16 bits that SDP makes of 8");
+        let (value, why) = (op.dst_precision as i64, "PDP cannot take an output that SDP converts from 8 to 16 bits");
         return Err(Reason::Invalid { name: Name::new("dst_precision"), value, why });
     }
     Ok(())

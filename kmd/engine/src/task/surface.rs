@@ -98,7 +98,7 @@ impl Bytes {
     }
 }
 
-/// Refuses pieces that lie on one another: names and values of the strides are those of the nest's levels.
+/// Refuses pieces that overlap. `names` and `values` are those of the strides of the nest's levels.
 pub(super) fn apart<const LEVELS: usize>(
     pieces: &Nest<LEVELS>,
     names: [Name; LEVELS],
@@ -115,7 +115,7 @@ pub(super) fn require_memory(name: Name, memory: MemoryType) -> Result<(), Reaso
     if memory != MemoryType::Hw {
         return Ok(());
     }
-    let why = "this surface lies in memory and is not handed over on the fly";
+    let why = "this surface must lie in memory and cannot be handed over on the fly";
     Err(Reason::Invalid { name, value: memory as i64, why })
 }
 

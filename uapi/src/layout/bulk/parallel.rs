@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What the conversions share: tensors as bytes, and units of work cut among threads.
+//! Items that the conversions share: tensors as bytes, and the division of work among threads.
 
 use super::super::element::Element;
 use core::ops::Range;

@@ -2,7 +2,7 @@
 
 //! Weights for direct convolution, from which the other mappings are made.
 //!
-//! In a group: C' (inside the small cube), K, W, H, C. Neither small cubes nor groups are padded; the end is.
+//! In a group: C' (inside the small cube), K, W, H, C. Small cubes and groups are not padded. The end of all weights is padded.
 //!
 //! Source: "In-memory data formats", section "Basic Weight for Direct Convolution".
 

@@ -5,7 +5,7 @@
 //! Phase 1: channels are padded with zeros to 32 bytes; a kernel for strides is extended in channels, so that it is 3x3
 //! (each of stride x stride positions becomes its own set of channels, x changing before y); each 3x3 plane W becomes
 //! G W G^T. Phase 2: in a group of kernels the order is the 4x4x4 cube's row, column and channel (channel fastest), K,
-//! C. Nothing is padded but the end.
+//! C. Only the end of all weights is padded.
 //!
 //! [`Winograd`]'s elements are the converted ones: its extents are kernels, extended channels, 4 rows, 4 columns.
 //!
