@@ -111,8 +111,8 @@ static void nvdla_watch_signalled(struct dma_fence *fence, struct dma_fence_cb *
 }
 
 /*
- * Watches the fence behind a sync_file descriptor: the worker looks for tasks to start when it signals. Returns an error
- * pointer for a descriptor that is no sync_file, and when memory is short.
+ * Watches the fence behind a sync_file descriptor: the worker looks for tasks to start when it signals. Returns an error pointer
+ * for a descriptor that is not a sync_file, and when memory is short.
  */
 struct nvdla_watch *nvdla_watch_create(int fd, struct nvdla_worker *worker)
 {

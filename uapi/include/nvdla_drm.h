@@ -122,11 +122,11 @@ struct drm_nvdla_task {
  * @out_fence: a sync_file of the last task, if asked for (out)
  * @reserved: zero
  *
- * All tasks are copied and checked before the first is queued: after a failure none is. A client's tasks run in order,
- * clients take turns. Fails with %EINVAL for what is wrong with an argument or a task, %ENOENT for a handle that is
- * none, %EBADF for a descriptor that is no sync_file, %EBUSY when more than %NVDLA_MAX_QUEUED tasks would be queued or
- * they would take more of the kernel's memory than a client may have, %EINTR when a signal comes while they are read, %EIO
- * when the device has failed for good, %ENODEV when it has gone.
+ * All tasks are copied and checked before the first is queued: after a failure, none is queued. A client's tasks run in order,
+ * clients take turns. Fails with %EINVAL for an invalid argument or task, %ENOENT for an unknown handle, %EBADF for a descriptor
+ * that is not a sync_file, %EBUSY when more than %NVDLA_MAX_QUEUED tasks would be queued or they would take more of the kernel's
+ * memory than a client may have, %EINTR when a signal comes while they are read, %EIO when the device has failed for good,
+ * %ENODEV when it has gone.
  */
 struct drm_nvdla_submit {
 	__u64 tasks;

@@ -50,7 +50,7 @@ fn small(spoil: impl FnOnce(&mut Net)) -> String {
 }
 
 #[test]
-fn what_is_not_spoilt_is_taken() {
+fn unchanged_tasks_are_accepted() {
     for config in [&NV_FULL, &NV_LARGE, &NV_SMALL] {
         assert_eq!(refusal(config, |_| ()), "taken");
     }
@@ -729,7 +729,7 @@ fn the_convolution_buffer_is_shared_inside_a_task_only() {
 /// Copies of one size in several units, and the contents of the convolution buffer: if they contradict one another, the
 /// operation never ends.
 #[test]
-fn units_are_told_the_same() {
+fn units_of_a_convolution_must_agree() {
     let conv = |spoil: fn(&mut desc::ConvOp, &mut desc::ConvSurface)| {
         small(|net| {
             let (op, surface) = net.conv(0);

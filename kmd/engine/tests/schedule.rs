@@ -167,7 +167,7 @@ fn a_table_is_loaded_once_and_never_under_a_running_unit() {
 }
 
 #[test]
-fn cdma_events_are_let_through_only_where_somebody_waits() {
+fn cdma_events_are_unmasked_only_if_an_operation_waits_for_them() {
     let (_, mock) = start(&NV_SMALL, &chain());
     assert_ne!(mock.mask & glb::S_INTR_MASK::CDMA_DAT_DONE_MASK0.mask(), 0);
 
@@ -283,7 +283,7 @@ fn a_convolution_waits_for_its_buffer_to_be_cleared() {
 }
 
 #[test]
-fn an_engine_without_a_task_leaves_the_registers_alone_when_it_is_looked_at() {
+fn an_idle_engine_accesses_no_registers_when_observed() {
     let (mut engine, mut mock) = (Engine::new(&NV_SMALL), Mock::new(&NV_SMALL));
     assert!(engine.observe(&mut mock).is_none());
     assert!(engine.check_deadline(&mut mock, u64::MAX).is_none());
@@ -316,7 +316,7 @@ fn a_unit_that_hangs_is_named_and_the_next_task_runs() {
 }
 
 #[test]
-fn an_interrupt_that_was_not_delivered_is_told_apart() {
+fn undelivered_interrupts_and_missing_ones_are_distinguished() {
     let (mut engine, mut mock) = start(&NV_SMALL, &chain());
     mock.run();
     let text = engine.abort(&mut mock).unwrap().1.to_string();

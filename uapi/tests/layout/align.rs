@@ -76,7 +76,7 @@ fn a_configuration_needs_its_own_atom() {
 }
 
 #[test]
-fn what_holds_for_all_configurations_is_the_least() {
+fn one_alignment_suits_all_configurations() {
     for data in Data::ALL {
         let of_all = Alignment::of_all(*data);
         let surface = |it: &Alignment| Surface {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn every_rule_says_where_it_stands() {
+fn every_rule_names_its_document() {
     for rule in Rule::ALL {
         assert!(!rule.subject().is_empty() && !rule.section().is_empty(), "{rule:?}");
         assert!(matches!(rule.document(), Document::Nvdla | Document::Tpu | Document::Caller));

@@ -323,7 +323,7 @@ fn a_group_of_3x3x192_bytes() {
 }
 
 #[test]
-fn channels_are_not_filled_up_but_the_end_is() {
+fn only_the_end_is_padded() {
     let weights = Direct::new(Extents::new(33, 70, 1, 1), Geometry::documented(Precision::Int8)).unwrap();
     assert_eq!(weights.offset(1, 64, 0, 0) - weights.offset(0, 64, 0, 0), 6);
     assert_eq!(weights.offset(32, 0, 0, 0), 32 * 70);

@@ -24,8 +24,8 @@
 //! bytes of a beat that are not written.
 //!
 //! Sources: the register manual (`spec/manual` of the hardware project) for fields; NVIDIA's RTL (`vmod/nvdla`, branch
-//! `nvdlav1` for nv_full and `master` as generated for nv_small and nv_large) for addresses. Files and lines stand with
-//! each unit; without a branch they are those of `nvdlav1`.
+//! `nvdlav1` for nv_full and `master` as generated for nv_small and nv_large) for addresses. The header of each unit's module
+//! gives files and lines; without a branch they are those of `nvdlav1`.
 
 // With everything inlined, registers, fields and `RegisterReads::asked` are constants, and an operation of SDP takes 374
 // instructions instead of 426.

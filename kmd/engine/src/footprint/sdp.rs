@@ -7,9 +7,8 @@
 //! lines and two atoms at a time), 541 to 716 (addresses), 791 to 797 (sizes). The input's channel:
 //! `NV_NVDLA_SDP_MRDMA_ig.v` lines 253 to 297 and 405 to 624. The operands' channels, which are alike:
 //! `NV_NVDLA_SDP_BRDMA_ig.v` lines 248 to 372 and 379 to 760. Which channels run: `NV_NVDLA_SDP_rdma.v` lines 520 to 561.
-//! A 1x1 cube, and operands per kernel, are one run of atoms whatever the strides say.
-//! nv_small and nv_large (files of the same names, one for all operands in `NV_NVDLA_SDP_RDMA_ig.v`) leave Winograd,
-//! batches and 16 bits out.
+//! A 1x1 cube, and operands per kernel, are one run of atoms; their strides have no effect. nv_small and nv_large (files of the
+//! same names, one for all operands in `NV_NVDLA_SDP_RDMA_ig.v`) have no Winograd, no batches and no 16-bit data.
 
 use super::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandUse, OutputDestination, Precision};
