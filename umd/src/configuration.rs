@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_hardware_has_is_named() {
+    fn impossible_values_are_refused_by_name() {
         for (more, message) in [
             (r#", "mac_atomic_c": 12"#, "mac_atomic_c is 12; it is 8, 16, 32 or 64"),
             (r#", "mac_atomic_k": 16"#, "mac_atomic_k is 16, and mac_atomic_c only 8"),

@@ -271,7 +271,7 @@ impl<'a> Dimg<'a> {
             .iter()
             .try_fold(1_u64, |product, &side| product.checked_mul(side.into()))
             .unwrap_or(u64::MAX);
-        // The older numbers do not tell int8 with small atoms from others, so the length has to.
+        // The older numbers do not distinguish int8 with small atoms from other formats, so the length decides.
         if ![Some(expected), expected.checked_mul(2)].contains(&Some(elements.len() as u64)) {
             let shape = format!("{} x {} pixels of {} channels", header.width, header.height, header.channels);
             return Err(Error::Length { header: shape, expected, got: elements.len() });
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_stay() {
+    fn nans_infinities_and_signed_zeros_are_kept() {
         let halves = [0x7800_u16, 0x7e01, 0xfe01, 0x8000, 0xf800, 0x7c00, 0x3555, 0x0001];
         let mut bytes: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
         bytes.resize(32, 0);

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_a_line() {
+    fn one_label_per_line() {
         let labels = Labels::parse("zero\n one \r\n\nthree\n\n\n");
         assert_eq!(labels.len(), 4);
         assert_eq!(labels.get(1), Some("one"));

@@ -32,7 +32,7 @@
 //! ```
 //!
 //! Some modules are also useful on their own: [`emulator`] computes the operations that NVDLA does not have, [`image`] converts
-//! pictures to tensors, [`dimg`] writes the result files of NVIDIA's program, and [`network`] reads a loadable's operations.
+//! pictures to tensors, `dimg` writes the result files of NVIDIA's program, and [`network`] reads a loadable's operations.
 //!
 //! # Features
 //!
@@ -42,14 +42,14 @@
 //! | `direct` | [`device::DirectDevice`]: an NVDLA behind VFIO or UIO, or a vfio-user server |
 //! | `model` | [`device::ModelDevice`]: the built-in model, and simulators of the RTL |
 //! | `image` | [`image`]: pictures from files |
-//! | `cli` | [`compare`], [`dimg`] and [`device::Recording`], which the programs use |
+//! | `cli` | `compare`, `dimg` and `device::Recording`, which the programs use |
 //!
 //! All but `cli` are default features.
 //!
 //! # Spans
 //!
 //! With a subscriber of the crate `tracing`, each run has a span `run` (level debug), each of its tasks a span `task`
-//! (debug), and each operation a span `operation` (trace) on devices that tell when operations complete. The span of an
+//! (debug), and each operation a span `operation` (trace) on devices that report when operations complete. The span of an
 //! operation begins when the operation before it in the task has completed.
 
 // Items that the kinds of devices share are partly unused if one kind is left out.

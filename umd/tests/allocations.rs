@@ -66,10 +66,10 @@ fn a_run_allocates_little() {
     for (name, path) in networks {
         let (count, bytes, operations) = run(Loadable::open(path).unwrap());
         println!("{name}: {count} allocations of {bytes} bytes in all, {operations} operations");
-        assert!(count <= MOST_A_RUN, "{name}: {count} allocations in {operations} operations");
+        assert!(count <= MAX_ALLOCATIONS, "{name}: {count} allocations in {operations} operations");
     }
 }
 
-/// The allocations of a run, independent of the number of its operations: the lists of its tasks, those of the emulator, and the
-/// threads' queue, which sometimes grows by a block.
-const MOST_A_RUN: usize = 32;
+/// The greatest number of allocations of a run, independent of the number of its operations: the lists of its tasks, those of the
+/// emulator, and the threads' queue, which sometimes grows by a block.
+const MAX_ALLOCATIONS: usize = 32;

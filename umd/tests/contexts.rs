@@ -148,7 +148,7 @@ fn two_networks_share_a_device() {
 }
 
 #[test]
-fn whatever_is_dropped_first_a_run_ends() {
+fn a_run_ends_after_its_network_and_context_are_dropped() {
     let network = network();
     let mut context = network.context().unwrap();
     context.set_input(0, &input(1)).unwrap();
@@ -241,7 +241,7 @@ fn operations_can_be_observed_in_a_run_that_is_waited_for() {
 }
 
 #[test]
-fn a_context_makes_what_it_changes_its_own() {
+fn a_changed_context_copies_its_descriptors() {
     let device = Shared::new(ModelDevice::new(&NV_SMALL));
     let network = Network::new(Loadable::from_bytes(small().to_bytes().unwrap()).unwrap(), &device).unwrap();
     let [mut changed, mut same] = [network.context().unwrap(), network.context().unwrap()];
@@ -281,7 +281,7 @@ fn memory_is_shared_by_descriptors() {
 }
 
 #[test]
-fn a_device_that_keeps_its_buffers_to_itself_is_not_shared() {
+fn a_device_without_shared_memory_runs_no_contexts() {
     let loadable = Loadable::from_bytes(small().to_bytes().unwrap()).unwrap();
     let error = Network::new(loadable, &Shared::new(Recorder::new())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");

@@ -121,7 +121,7 @@ fn lib_in_stride_max() {
 
 /// The elements of a bound tensor must fit into its bytes. A stride that is not used has no effect.
 #[test]
-fn shapes_are_held_against_sizes() {
+fn shapes_are_checked_against_sizes() {
     let with = |change: &dyn Fn(&mut write::Tensor)| {
         let mut contents = small();
         change(&mut contents.tensors[1]);

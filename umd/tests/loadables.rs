@@ -15,7 +15,7 @@ use nvdla_runtime::session::Session;
 fn every_reference_loadable_opens() {
     let Some(reference) = reference() else { return };
     let mut files = loadables(reference);
-    // Those files are refused for their shapes; see `hostile.rs`.
+    // The hostile files are refused because of their shapes; see `hostile.rs`.
     files.retain(|path| !path.components().any(|part| part.as_os_str() == "loadables-hostile"));
     assert!(files.len() > 300, "{} loadables", files.len());
     for path in files {

@@ -43,7 +43,7 @@ fn tasks_run_in_order_and_an_input_gives_an_output() {
 }
 
 #[test]
-fn memories_lie_in_sram_while_there_is_some_and_results_are_the_same() {
+fn memories_are_placed_in_sram_until_it_is_full() {
     let mut contents = small();
     for memory in &mut contents.memories {
         memory.domain = MemoryDomain::Sram;

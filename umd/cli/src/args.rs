@@ -199,7 +199,7 @@ fn color(text: &str) -> Result<[u8; 3], String> {
     let number = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
     number
         .map(|number| [(number >> 16) as u8, (number >> 8) as u8, number as u8])
-        .ok_or_else(|| format!("{text:?} is no colour: \"white\", \"black\" or \"#rrggbb\""))
+        .ok_or_else(|| format!("{text:?} is not a colour: \"white\", \"black\" or \"#rrggbb\""))
 }
 
 fn milliseconds(text: &str) -> Result<Duration, String> {

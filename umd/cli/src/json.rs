@@ -23,7 +23,7 @@ pub(crate) enum Output {
     Bench(Bench),
     /// Of `nvdla list`
     List(List),
-    /// Of every program that fails, after the results that it could show
+    /// The error of a program that fails, after the results that it could show
     Failed(Failed),
 }
 

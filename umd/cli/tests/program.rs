@@ -124,7 +124,7 @@ fn json_has_everything() {
 #[test]
 fn raw_tensors_go_in_and_out() {
     let folder = Folder::new();
-    // What an image makes, dumped and given again, comes out the same.
+    // The input tensor of an image, dumped and given as --input, gives the same output.
     folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--output", "prob=prob.bin", "--dump", "surfaces"]);
     let first = folder.read("prob.bin");
     let image = fs::read(seven()).unwrap();
@@ -274,7 +274,7 @@ fn a_task_that_takes_too_long_is_named() {
 }
 
 #[test]
-fn a_profile_has_a_row_an_operation() {
+fn a_profile_has_one_row_per_operation() {
     let folder = Folder::new();
     let arguments = ["--loadable", &lenet(), "--image", &seven(), "--device", "model", "--clock", "100"];
     let output = folder.succeed(&[&arguments[..], &["--profile"]].concat());
@@ -435,7 +435,7 @@ fn a_name_may_hold_an_equals_sign() {
 }
 
 #[test]
-fn what_has_no_end_is_refused() {
+fn files_without_an_end_are_refused() {
     let folder = Folder::new();
     let fifo = folder.0.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -743,7 +743,7 @@ fn hardware_is_not_recorded() {
 #[test]
 fn a_folder_that_cannot_be_written_is_no_failure_after_a_good_run() {
     let folder = Folder::new();
-    // A file in the way, for a user to whom no folder is closed.
+    // A folder has the file's name, because a folder without write permission does not stop root.
     fs::create_dir(folder.0.path().join("output.dimg")).unwrap();
     let output = folder.run(&["--loadable", &lenet(), "--image", &seven(), "--device", "model"]);
     assert!(output.status.success());

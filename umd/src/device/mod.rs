@@ -107,7 +107,7 @@ pub enum Kind {
 pub struct DeviceInfo {
     /// Model or hardware.
     pub kind: Kind,
-    /// Its configuration, where that is known: the first kernel driver cannot be asked.
+    /// Its configuration, if it is known: the first kernel driver has no query for it.
     pub config: Option<&'static Config>,
     /// Its node in the file system.
     pub path: Option<PathBuf>,
@@ -318,7 +318,7 @@ macro_rules! forward {
 }
 forward!(Box<D>, &mut D);
 
-/// Why a device did not do what it was asked to.
+/// Why a call of a device failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -7,7 +7,7 @@ use nvdla_engine::{Buffer, OutOfRange, Slot, Task, TaskMemory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::RamType;
 
-/// The address of the first buffer. Its value does not change the reason.
+/// The address of the first buffer. The reason does not depend on its value.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
 /// Buffers are whole pages, with an unused page between two of them.
 const PAGE: u64 = 4096;

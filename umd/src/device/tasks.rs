@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_refused_again() {
+    fn a_refused_task_is_refused_again() {
         let (mut store, both) = store();
         store.pages_mut(both[0].handle).unwrap().fill(0xff);
         let mut tasks = Tasks::default();

@@ -3,11 +3,10 @@
 //! Converts a picture to the bytes of an input tensor.
 //!
 //! [`Picture`] is a decoded file and [`Target`] the tensor. An [`Encoder`] converts any number of pictures for one target.
-//! for any number of pictures.
+//!
 //! # The value of a sample
-//! # What a sample becomes
+//!
 //! As in NVIDIA's program (nvdla/sw, `umd/apps/runtime/TestUtils.cpp`):
-//! As the existing program has it (nvdla/sw, `umd/apps/runtime/TestUtils.cpp`):
 //!
 //! - 8 bits: floor(sample * 127 / 255 + 0.5). The convolution reads them as signed numbers, so 0..255 is scaled to 0..127. mean
 //!   and normalize have no effect, because the formats have no sign;

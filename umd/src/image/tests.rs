@@ -277,7 +277,7 @@ fn a_jpeg_that_ends_early_is_no_picture() {
 }
 
 #[test]
-fn what_is_behind_a_transparent_picture_must_be_said() {
+fn transparent_pictures_need_a_background() {
     let path = std::env::temp_dir().join(format!("nvdla-transparent-{}.png", std::process::id()));
     let decode = |picture: &image::DynamicImage, background| {
         std::fs::write(&path, encoded(picture, image::ImageFormat::Png)).unwrap();

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_is_not_shared() {
+    fn gaps_between_pieces_are_not_shared() {
         let access = |start, levels| Access {
             operation: 0,
             surface: "src_data",

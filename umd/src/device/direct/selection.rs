@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_device() {
+    fn invalid_selections_are_refused() {
         for text in [
             "vfio:",
             "uio:",
