@@ -19,7 +19,7 @@ const SMALL: u64 = 64 << 20;
 /// strides do not make lines overlap. With a stride of zero, a few registers could keep the model busy for hours.
 pub(crate) fn check_overlap(unit: &'static str, bytes: u64, span: u64) -> Result<(), Stop> {
     if bytes > SMALL && bytes / 16 > span {
-        let what = format!("lines of {bytes} bytes in all lie on one another in {span} bytes");
+        let what = format!("lines of {bytes} bytes in total overlap in {span} bytes");
         return Err(Stop::unsupported(unit, what));
     }
     Ok(())

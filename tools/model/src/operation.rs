@@ -85,7 +85,7 @@ impl Operation {
     }
 }
 
-/// What the units keep between operations, and the registers of the operation under way.
+/// The state that units keep between operations, and the registers of the running operation.
 #[derive(Debug)]
 pub(crate) struct UnitStates {
     pub(crate) conv: conv::State,
@@ -128,7 +128,7 @@ impl UnitStates {
                         cmac_b: of(Block::CmacB),
                         cacc: of(Block::Cacc),
                     };
-                    // Where both can, SDP takes the sums as they come. What it refuses is refused after the
+                    // If both units support it, SDP takes the sums while they are computed. Errors of SDP are found after the
                     // convolution.
                     if let Some((operation, form)) = conv::flying_sums(config, &blocks) {
                         let (rdma, points) = (of(Block::SdpRdma), of(Block::Sdp));
@@ -140,12 +140,12 @@ impl UnitStates {
                             let done = conv::run_into(conv, &operation, shared, &sink)?;
                             status.extend(done.status);
                             match done.output {
-                                conv::Flown::Bytes(bytes) => {
+                                conv::ConvolutionOutput::Bytes(bytes) => {
                                     let found = sink.found();
                                     status.extend(flying.finish(&found, bytes, memory)?.status);
                                     return Ok(());
                                 }
-                                conv::Flown::Sums(stream) => sums = Some(stream),
+                                conv::ConvolutionOutput::Sums(stream) => sums = Some(stream),
                             }
                         }
                     }
@@ -181,7 +181,7 @@ impl UnitStates {
 
 /// An operation that has started: [`crate::device::Model::start`] gives it, [`StartedOperation::run`] performs it.
 #[derive(Debug)]
-#[must_use = "until the operation is performed and finished the device starts no other"]
+#[must_use = "the device starts no other operation until this one is performed and finished"]
 pub struct StartedOperation {
     pub(crate) epoch: u64,
     pub(crate) config: &'static Config,

@@ -36,12 +36,12 @@ pub trait Simulation: Send {
     /// Whether the interrupt line is up.
     fn interrupt(&self) -> bool;
 
-    /// Works until nothing is left to do, the interrupt line has something to say, or `limit` has passed. False if
-    /// nothing happened and nothing will until software does something.
+    /// Works until nothing is left to do, the interrupt line is asserted, or `limit` has passed. Returns false if nothing
+    /// happened, and nothing will happen until software accesses the device.
     fn run(&mut self, memory: &mut dyn Memory, limit: Duration) -> bool;
 
-    /// The same for a caller who looks at the time now and then. A model's operation that overruns `end` stops there, with
-    /// [`Stop::Late`].
+    /// Like [`Simulation::run`], for a caller that checks the time between calls. An operation of the model that is still running
+    /// at `end` stops with [`Stop::Late`].
     fn run_until(&mut self, memory: &mut dyn Memory, end: &Limit) -> bool {
         let _ = end;
         self.run(memory, SLICE)

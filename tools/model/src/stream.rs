@@ -7,7 +7,7 @@ use nvdla_uapi::reg::{Block, Register};
 
 /// A cube of samples, in the order of a packed feature cube: surface of `lanes` channels, line, column, lane.
 ///
-/// Lanes after `channels` in the last surface hold what the producing unit computed there (zero for CACC).
+/// Lanes after `channels` in the last surface hold the values that the producing unit computed there (zero for CACC).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
     /// Elements per line.

@@ -17,7 +17,7 @@
 // A lazy operator would be a branch, which prevents vectorisation.
 #![allow(clippy::needless_bitwise_bool)]
 
-use super::answers::Answers;
+use super::factor_cache::FactorCache;
 use super::operation::{Converter, Counts, Operation, REACH};
 use super::strips::{Element, Engine};
 use crate::lut::cdp::vector::{counters, Vectors, CLASSES, WIDTH};
@@ -55,7 +55,7 @@ pub(super) trait Form: Sync {
 }
 
 /// int8, with a cache of the lookups.
-pub(super) struct Int8<'o>(pub(super) &'o Answers);
+pub(super) struct Int8<'o>(pub(super) &'o FactorCache);
 
 impl Form for Int8<'_> {
     type Element = i8;

@@ -14,7 +14,7 @@
 //! Source: the register specification (CDP, CDP_RDMA), the hardware manual ("CDP"), and for the arithmetic the C-model
 //! (`cmod/cdp`, `cmod/hls/cdp_libs`, `cmod/hls_wrapper/cdp_hls_wrapper.cpp`).
 
-mod answers;
+mod factor_cache;
 mod float;
 mod integer;
 mod operation;
@@ -24,7 +24,7 @@ mod strips;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
-use self::answers::Answers;
+use self::factor_cache::FactorCache;
 use self::float::Float;
 use self::integer::{Int16, Int8, Integer};
 use self::operation::{done, Operation};
@@ -51,7 +51,7 @@ pub struct State {
 struct Memo {
     /// The lookup, tables and precision for which the fields below were made.
     of: Option<(Lookup, Tables, Precision)>,
-    answers: Answers,
+    answers: FactorCache,
     integers: Option<Box<Vectors<f64>>>,
     floats: Option<Box<Vectors<f32>>>,
     int8: ThreadBuffers<i8, integer::Buffers<i16, i32>>,

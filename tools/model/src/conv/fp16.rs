@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_are_delivered_alike() {
+    fn extreme_values_convert_as_single_accumulators_do() {
         let mantissas =
             [0, 1, -1, (1 << 39) - 1, -1 << 39, 1 - (1 << 39), (1 << 39) - (1 << 14), (1 << 38) + (1 << 14)];
         for exponent in [0, 1, 190, 191, 254, 255] {

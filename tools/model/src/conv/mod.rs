@@ -33,7 +33,7 @@ pub mod reference;
 mod tests;
 pub mod winograd;
 
-use fast::sink::{Between, Sink};
+use fast::sink::{BoundsSink, Sink};
 use operation::{Operation, Size};
 
 /// The convolution pipeline's state between operations.
@@ -94,7 +94,7 @@ pub(crate) fn flying_sums(config: &Config, blocks: &Blocks<'_>) -> Option<(Opera
 }
 
 /// The result of [`run_into`].
-pub(crate) enum Flown<'s> {
+pub(crate) enum ConvolutionOutput<'s> {
     /// The bytes that the sink wrote, in the order of a packed cube.
     Bytes(&'s [u8]),
     /// The sums, if they could not be passed to the sink.
@@ -106,8 +106,8 @@ pub(crate) fn run_into<'s>(
     state: &'s mut State,
     operation: &Operation,
     memory: &dyn Memory,
-    sink: &(impl Sink<Out = u8> + Between<Out = [u8; 2]>),
-) -> Result<Done<Flown<'s>>, Stop> {
+    sink: &(impl Sink<Out = u8> + BoundsSink<Out = [u8; 2]>),
+) -> Result<Done<ConvolutionOutput<'s>>, Stop> {
     let weights = state.buffer.weights(operation, memory)?;
     let input = state.buffer.input(operation, memory)?;
     let (scratch, isa) = (&mut state.scratch, Isa::in_use()?);
@@ -119,7 +119,7 @@ pub(crate) fn run_into<'s>(
     }
     state.buffer.release(operation, input, weights);
     let status = report(state, 0);
-    let output = sums.map_or_else(|| Flown::Bytes(state.scratch.bytes(operation)), Flown::Sums);
+    let output = sums.map_or_else(|| ConvolutionOutput::Bytes(state.scratch.bytes(operation)), ConvolutionOutput::Sums);
     Ok(Done { output, status })
 }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::cbuf::{Input, Weights};
 use super::fast::fp16;
-use super::fast::sink::{Between, Bounds, Exact, Position};
+use super::fast::sink::{Bounds, BoundsSink, Exact, Position};
 use super::operation::{Operation, Size};
 use super::{fast, reference, State};
 use crate::stream::{Samples, Stream};
@@ -67,7 +67,7 @@ struct Checking<'a> {
     isa: Isa,
 }
 
-impl Between for Checking<'_> {
+impl BoundsSink for Checking<'_> {
     type Out = u32;
 
     fn begin(&self, _: Position) {}

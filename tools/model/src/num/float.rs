@@ -16,7 +16,7 @@
 /// A format with `E` bits of exponent and `M` bits of mantissa, in the low `1 + E + M` bits of a `u32`.
 pub struct Float<const E: u32, const M: u32>;
 
-/// Half precision: what memory holds.
+/// Half precision, the format in memory.
 pub type Fp16 = Float<5, 10>;
 /// Half precision with one more bit of exponent: inside CDP, PDP and the lookup tables' interpolation.
 pub type Fp17 = Float<6, 10>;
@@ -40,7 +40,7 @@ impl<const E: u32, const M: u32> Float<E, M> {
     pub const WIDTH: u32 = 1 + E + M;
     /// The largest exponent field: infinity and NaN.
     pub const EXPO_MAX: u32 = (1 << E) - 1;
-    /// What the exponent field is above the exponent.
+    /// The exponent field minus the exponent.
     pub const BIAS: u32 = (1 << (E - 1)) - 1;
     /// The mantissa field, all ones.
     pub const MANT_MAX: u32 = (1 << M) - 1;

@@ -222,7 +222,7 @@ fn packed(setup: &Setup, parts: &Parts, stream: &Stream) -> Result<Source, Stop>
     }
     if stream.width != width || stream.height != height || setup.atoms.surfaces(stream.channels) != setup.surfaces {
         let what = format!(
-            "SDP gives {}x{}x{} elements, {width}x{height} in {} surfaces are wanted",
+            "SDP gives {}x{}x{} elements, but {width}x{height} in {} surfaces are expected",
             stream.width, stream.height, stream.channels, setup.surfaces
         );
         return Err(Stop::unsupported(UNIT, what));

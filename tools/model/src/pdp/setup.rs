@@ -165,7 +165,7 @@ impl Setup {
         self.atoms.elements()
     }
 
-    /// What `count` padded columns add to a row of an integer average: the register's value, its sign extended.
+    /// The value that `count` padded columns add to a row of an integer average: the register's value, sign-extended.
     ///
     /// The position of the sign bit depends on the largest sum of `count` elements.
     pub(super) fn pad_int(&self, count: usize) -> i32 {
@@ -179,7 +179,7 @@ impl Setup {
         extended as i32
     }
 
-    /// What `count` padded columns add to a row of an fp16 average: the register's value as fp17.
+    /// The value that `count` padded columns add to a row of an fp16 average: the register's value as fp17.
     pub(super) fn pad_fp17(&self, count: usize) -> u32 {
         if count == 0 {
             0

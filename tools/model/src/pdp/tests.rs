@@ -244,7 +244,7 @@ fn parts_give_what_the_whole_gives() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_values() {
+fn refusals_name_the_values() {
     let case = Case {
         config: &NV_SMALL,
         precision: Precision::Int8,

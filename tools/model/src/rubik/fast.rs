@@ -2,8 +2,8 @@
 
 //! Rubik by lines: contract moves atoms, split and merge transpose squares of elements ([`crate::simd::transpose`]).
 //!
-//! Split and merge take blocks of as many lines as stay in the cache. Where the lines of a plane follow one another,
-//! the lines of a block are moved at once.
+//! Split and merge process blocks of as many lines as the cache holds. Where the lines of a plane follow one another, the lines
+//! of a block are moved at once.
 
 use super::operation::{Contract, Extent, Planes, UNIT};
 use crate::cube::Placed;

@@ -53,7 +53,7 @@ pub(super) struct Planes {
 }
 
 impl Planes {
-    /// Planes at these planar and line strides. Refuses planes that lie on one another.
+    /// Planes at these planar and line strides. Refuses planes that overlap.
     pub(super) fn new(extent: &Extent, (port, address): (Port, u64), strides: [u32; 2]) -> Result<Self, Stop> {
         let counts = [extent.channels, extent.height].map(|count| count as u64);
         let lines = Nest::as_programmed(extent.line() as u64, counts, strides.map(u64::from))

@@ -156,7 +156,6 @@ impl Reader<'_> {
     /// Checks table 30, and combinations that the hardware does not have.
     ///
     /// int8 to fp16, which the table calls invalid, is allowed: the reference computes it as int8 to int16 with fp16 values.
-    /// values.
     fn check_precisions(&self, output: Precision, batch: u32) -> Result<(), Stop> {
         let name = self.config.name;
         for (field, precision) in [("PROC_PRECISION", self.processing), ("OUT_PRECISION", output)] {

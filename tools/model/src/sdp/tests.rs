@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::vector::{OnFlying, Settings};
 use super::{reference, run, vector, State};
-use crate::conv::fast::sink::{Between, Bounds, Position, Sink};
+use crate::conv::fast::sink::{Bounds, BoundsSink, Position, Sink};
 use crate::memory::Stop;
 use crate::registers::Registers;
 use crate::stream::{Done, Samples, Stream};
@@ -401,7 +401,7 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
             let mut random = Random(!seed | 1);
             for (position, range, begins) in pieces(stream, seed) {
                 if begins {
-                    Between::begin(&sink, position);
+                    BoundsSink::begin(&sink, position);
                 }
                 let samples = &samples[range.clone()];
                 // Bounds near and far, and at the sum itself.
@@ -417,7 +417,7 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
                         into[usize::from(index)] = samples[usize::from(index)];
                     }
                 };
-                Between::take(&sink, position, bounds, &mut exact, &mut halves[range]);
+                BoundsSink::take(&sink, position, bounds, &mut exact, &mut halves[range]);
             }
             halves.into_flattened()
         }
@@ -505,7 +505,7 @@ fn most_random_operations_are_performed() {
 }
 
 #[test]
-fn any_registers_give_an_answer() {
+fn any_registers_give_a_result_or_an_error() {
     let mut memory = Bytes { base: 0, bytes: noise(3, 0x1_0000) };
     let mut performed = 0;
     for seed in 0..3000 {

@@ -16,7 +16,7 @@ fn subtracts_multiplies_rounds_and_limits() {
 }
 
 #[test]
-fn knows_when_it_changes_nothing() {
+fn identities_are_recognised() {
     for truncate in 0..20 {
         let converter = Converter { offsets: [0; 4], scale: 1i16.checked_shl(truncate).unwrap_or(0), truncate };
         let same = (-128..128).all(|value| converter.convert(value, 0, Precision::Int8) == value as u8 as u16);

@@ -17,7 +17,7 @@ fn channels_come_in_the_order_red_green_blue_alpha() {
 }
 
 #[test]
-fn shared_words_give_their_bits_to_the_top() {
+fn channels_of_a_shared_word_are_shifted_to_the_top_bit() {
     let of = |format, all: u32| channels(&Format::new(format), &u64::from(all).to_le_bytes());
     let all: u32 = 0b11 << 30 | 0x3ff << 20 | 0x155 << 10 | 0x001;
     assert_eq!(of(PixelFormat::A2B10G10R10, all), [0x0040, 0x5540, 0xffc0, 0xc000]);

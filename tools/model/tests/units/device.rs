@@ -91,7 +91,7 @@ fn registers_answer_while_an_operation_is_under_way() {
 }
 
 #[test]
-fn what_is_enabled_while_the_last_unit_runs_has_its_turn() {
+fn operations_enabled_while_a_unit_runs_are_started() {
     let mut memory = Bytes { base: BASE, bytes: vec![0; 8192] };
     let mut model = Model::new(&NV_FULL);
     write(&mut model, Block::Rbk, rbk::D_OP_ENABLE, 1);

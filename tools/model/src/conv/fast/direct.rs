@@ -14,11 +14,11 @@ use std::cell::RefCell;
 use super::super::cbuf::{Input, Weights};
 use super::super::operation::Operation;
 use super::super::reference::deliver;
-use super::kept::{Kept, Panels};
 use super::kernel::{Kernel, Tile};
 use super::parts::{self, Part, PANELS};
 use super::shape::{self, Run, Shape};
 use super::sink::{Position, Sink};
+use super::weight_cache::{Panels, WeightCache};
 use crate::limit::is_over;
 use crate::simd::aligned::Aligned;
 use crate::threads::keep_awake;
@@ -34,7 +34,7 @@ const TILE: usize = 14;
 pub(super) struct InputBuffers {
     data: Aligned,
     runs: Vec<Run>,
-    kept: Kept,
+    weight_cache: WeightCache,
 }
 
 /// A thread's buffers for a part.
@@ -59,7 +59,7 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     sink: &S,
     out: &mut [S::Out],
 ) {
-    let InputBuffers { data, runs, kept } = input_buffers;
+    let InputBuffers { data, runs, weight_cache } = input_buffers;
     let shape = Shape::new(operation, K::GROUP, std::mem::take(runs));
     let macs = out.len() * shape.depth();
     let threads = if macs < K::PARALLEL_MACS { 1 } else { keep_awake::threads() };
@@ -67,13 +67,13 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     shape::copy(operation, &shape, input, data, threads);
     let data = &*data;
     // SAFETY: the caller chose an instruction set that the machine has.
-    let kept = unsafe { kept.panels::<K, N>(isa, operation, &shape, (weights, weights.version), threads) };
+    let cached = unsafe { weight_cache.panels::<K, N>(isa, operation, &shape, (weights, weights.version), threads) };
     // Joined lines can be split at any pixel.
     let joined = shape.height == 1;
     let (width, height) = if joined { (1, shape.width) } else { (shape.width, shape.height) };
     parts::each::<S::Out, N>(operation, width, height, out, threads, &|part| {
         BUFFERS.with_borrow_mut(|buffers| {
-            DirectConvolution { operation, shape: &shape, data, sink }.part::<K, N>(buffers, weights, kept, part);
+            DirectConvolution { operation, shape: &shape, data, sink }.part::<K, N>(buffers, weights, cached, part);
         });
     });
     *runs = shape.runs;
@@ -92,7 +92,7 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
         &self,
         buffers: &mut Buffers,
         weights: &[u8],
-        kept: Option<Panels<'_, K::Weight, N>>,
+        cached: Option<Panels<'_, K::Weight, N>>,
         mut part: Part<'_, S::Out>,
     ) {
         let Self { operation, shape, .. } = *self;
@@ -101,8 +101,8 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
         let panels = parts::panels_of_part::<N>(operation);
         let depth = shape.depth();
         let mut starts = [[0; N]; PANELS];
-        let packed = if let Some(kept) = kept {
-            kept.from(part.kernel / parts::panels::<N>(operation).1, panels)
+        let packed = if let Some(cached) = cached {
+            cached.from(part.kernel / parts::panels::<N>(operation).1, panels)
         } else {
             let packed = buffers.panel.get::<K::Weight>(depth * N * panels);
             for (panel, (packed, start)) in packed.chunks_exact_mut(depth * N).zip(&mut starts).enumerate() {

@@ -27,7 +27,6 @@ pub mod fp16;
 pub mod i8mm;
 #[cfg(target_arch = "aarch64")]
 pub mod interleave;
-mod kept;
 mod kernel;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
@@ -37,13 +36,14 @@ pub mod portable;
 mod scratch;
 pub mod shape;
 pub mod sink;
+mod weight_cache;
 pub mod wide;
 
 use direct::InputBuffers;
 use kernel::MAX_DEPTH;
 pub use kernel::{Kernel, Tile};
 pub use scratch::Scratch;
-use sink::{Between, Keep, Sink};
+use sink::{BoundsSink, Keep, Sink};
 
 /// Whether int8 products in 32-bit sums can compute the operation.
 pub fn is_fast(operation: &Operation) -> bool {
@@ -122,7 +122,7 @@ pub fn bytes<S: Sink<Out = u8>>(
 
 /// Passes bounds of the sums of an operation that [`fp16::bounds::suits`] to `sink`, which converts them to fp16 in
 /// [`Scratch::bytes`]. Returns false if the sums themselves are needed.
-pub fn fp16_bytes<S: Between<Out = [u8; 2]>>(
+pub fn fp16_bytes<S: BoundsSink<Out = [u8; 2]>>(
     scratch: &mut Scratch,
     isa: Isa,
     operation: &Operation,

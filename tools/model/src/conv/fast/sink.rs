@@ -41,7 +41,7 @@ pub struct Bounds<'b> {
 pub type Exact<'e> = &'e mut dyn FnMut(&[u16], &mut [f32]);
 
 /// A receiver of bounds of sums.
-pub trait Between: Sync {
+pub trait BoundsSink: Sync {
     /// The result for one sum.
     type Out: Copy + Default + Send;
 

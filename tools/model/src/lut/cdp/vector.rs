@@ -350,7 +350,7 @@ impl Rule {
 }
 
 /// The results for several sums.
-pub(crate) struct Answers<T> {
+pub(crate) struct LookupResults<T> {
     pub(crate) factors: [T; WIDTH],
     /// The counter of each sum.
     pub(crate) classes: [u32; WIDTH],
@@ -358,7 +358,7 @@ pub(crate) struct Answers<T> {
     pub(crate) odd: [bool; WIDTH],
 }
 
-impl<T> Answers<T> {
+impl<T> LookupResults<T> {
     /// Counts the valid results.
     #[inline(always)]
     pub(crate) fn count(&self, counts: &mut [u32; CLASSES]) {
@@ -395,19 +395,19 @@ impl<T: Real> Vectors<T> {
 
     /// The factors for sums that are neither NaN nor infinite; `EXPONENT` is [`Self::is_exponential`].
     #[inline(always)]
-    pub(crate) fn get<const EXPONENT: bool>(&self, sums: &[T; WIDTH]) -> Answers<T> {
+    pub(crate) fn get<const EXPONENT: bool>(&self, sums: &[T; WIDTH]) -> LookupResults<T> {
         let le = self.le.answer::<EXPONENT>(sums);
         let lo = self.lo.answer::<false>(sums);
-        let mut answers = Answers { factors: le.values, classes: [0; WIDTH], odd: [false; WIDTH] };
+        let mut results = LookupResults { factors: le.values, classes: [0; WIDTH], odd: [false; WIDTH] };
         for (i, &sum) in sums.iter().enumerate() {
             let (is_lo, class) = self.rule.apply(le.places[i], lo.places[i]);
-            answers.factors[i] = if is_lo { lo.values[i] } else { le.values[i] };
+            results.factors[i] = if is_lo { lo.values[i] } else { le.values[i] };
             // If the hardware may treat a distance as zero, the positions in both tables are unknown.
             let uncertain = T::is_uncertain(sum - self.le.start) | T::is_uncertain(sum - self.lo.start);
-            answers.odd[i] = uncertain | if is_lo { lo.odd[i] } else { le.odd[i] };
-            answers.classes[i] = class;
+            results.odd[i] = uncertain | if is_lo { lo.odd[i] } else { le.odd[i] };
+            results.classes[i] = class;
         }
-        answers
+        results
     }
 }
 
@@ -464,21 +464,21 @@ mod tests {
             let Some(vectors) = Vectors::<T>::new(&lookup, &tables) else { continue };
             for _ in 0..40 {
                 let sums = std::array::from_fn(|_| sum(&mut next));
-                let answers =
+                let results =
                     if vectors.is_exponential { vectors.get::<true>(&sums) } else { vectors.get::<false>(&sums) };
                 for (i, sum) in sums.into_iter().enumerate() {
                     all += 1;
-                    if answers.odd[i] {
+                    if results.odd[i] {
                         continue;
                     }
                     held += 1;
                     let mut counted = Counters::default();
                     let expected = one(&lookup, &tables, sum, &mut counted);
                     // Compared as text, in which the two zeros differ.
-                    let same = format!("{:?}", answers.factors[i]) == format!("{expected:?}");
+                    let same = format!("{:?}", results.factors[i]) == format!("{expected:?}");
                     assert!(same, "{sum:?} in {lookup:?}: not {expected:?}");
                     let mut counts = [0; CLASSES];
-                    counts[answers.classes[i] as usize] = 1;
+                    counts[results.classes[i] as usize] = 1;
                     assert_eq!(counters(counts), counted, "{sum:?} in {lookup:?}");
                 }
             }

@@ -23,7 +23,7 @@ use super::lookup::Joint;
 use super::plan::Prepare;
 use super::plan::{Feed, Plan};
 use super::process::{self, ChunkContext, Packing, Short};
-use super::table::{self, Answers};
+use super::table::{self, Results};
 use super::walk::Walk;
 use crate::lut::Tables;
 #[cfg(target_arch = "x86_64")]
@@ -60,7 +60,7 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
     let of_layer = is_of_layer(operation, plan);
     // With a vector table lookup, no calculation is cheaper.
     if of_layer && table::is_quick(context.isa) {
-        return Some(Short::Table(all_answers(context, scratch)));
+        return Some(Short::Table(all_results(context, scratch)));
     }
     if let Some(mut fused) = Fused::new(operation, plan) {
         fused.each = each;
@@ -92,7 +92,7 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
         fill(&short, &mut fused.slots());
         return Some(short);
     }
-    of_layer.then(|| Short::Table(all_answers(context, scratch)))
+    of_layer.then(|| Short::Table(all_results(context, scratch)))
 }
 
 /// The slots with operands of `bytes` bytes, one per element, that a loop reads directly from memory.
@@ -120,12 +120,12 @@ fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
 }
 
 /// Computes the result for each int8 value.
-fn all_answers(context: &ChunkContext, scratch: &mut Scratch) -> Answers {
+fn all_results(context: &ChunkContext, scratch: &mut Scratch) -> Results {
     let all: [u8; 256] = std::array::from_fn(|value| value as u8);
     #[cfg(target_arch = "x86_64")]
     let context = &ChunkContext { tail: None, ..*context };
     process::process(context.isa, context, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
-    let mut answers = [0; 256];
-    process::pack(context.isa, &scratch.values.0[..all.len()], Packing::Bytes, &mut answers);
-    answers
+    let mut results = [0; 256];
+    process::pack(context.isa, &scratch.values.0[..all.len()], Packing::Bytes, &mut results);
+    results
 }

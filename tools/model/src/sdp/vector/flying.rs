@@ -268,7 +268,7 @@ impl sink::Sink for Sink<'_> {
     }
 }
 
-impl sink::Between for Sink<'_> {
+impl sink::BoundsSink for Sink<'_> {
     type Out = [u8; 2];
 
     fn begin(&self, position: sink::Position) {

@@ -17,7 +17,7 @@ use super::lanes::{Each, Lanes, Scratch, Slot, CHUNK, SLOTS};
 use super::load::{self, Data, Format};
 use super::lookup::Joint;
 use super::plan::{Feed, Plan, Prepare, Step};
-use super::table::{self, Answers};
+use super::table::{self, Results};
 use super::{float, int, store};
 use crate::lut::sdp::Lookup;
 use crate::lut::Tables;
@@ -173,7 +173,7 @@ pub(super) enum Short {
     /// From fp16 or sums to fp16.
     Float(FusedFloat),
     /// From int8 to int8 by a table of all results.
-    Table(Answers),
+    Table(Results),
 }
 
 impl Short {
@@ -249,8 +249,8 @@ pub(super) fn process_short(isa: Isa, short: &Short, operands: &Operands, data: 
             _ => {}
         }
     }
-    if let (Short::Table(answers), Data::Int8(data)) = (short, data) {
-        return table::look_up(isa, answers, data, into);
+    if let (Short::Table(results), Data::Int8(data)) = (short, data) {
+        return table::look_up(isa, results, data, into);
     }
     by_set(isa, short, operands.lanes, data, into);
 }

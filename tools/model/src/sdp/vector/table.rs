@@ -8,7 +8,7 @@
 use nvdla_uapi::isa::Isa;
 
 /// The results, indexed by the value's bits.
-pub(super) type Answers = [u8; 256];
+pub(super) type Results = [u8; 256];
 
 /// Whether a lookup is faster than any calculation, because [`look_up`] has an instruction for it.
 pub(super) fn is_quick(isa: Isa) -> bool {
@@ -16,15 +16,15 @@ pub(super) fn is_quick(isa: Isa) -> bool {
 }
 
 /// Replaces values by results; `into` has the same length as `data`.
-pub(super) fn look_up(isa: Isa, answers: &Answers, data: &[u8], into: &mut [u8]) {
+pub(super) fn look_up(isa: Isa, results: &Results, data: &[u8], into: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if is_quick(isa) {
         // SAFETY: the machine has the instructions, as it has the `Isa`.
-        return unsafe { avx512::look_up(answers, data, into) };
+        return unsafe { avx512::look_up(results, data, into) };
     }
     let _ = isa;
     for (byte, &value) in into.iter_mut().zip(data) {
-        *byte = answers[usize::from(value)];
+        *byte = results[usize::from(value)];
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) fn look_up(isa: Isa, answers: &Answers, data: &[u8], into: &mut [u8])
 mod avx512 {
     use std::arch::x86_64::*;
 
-    use super::Answers;
+    use super::Results;
 
     /// Bytes of a vector.
     const STEP: usize = 64;
@@ -40,8 +40,8 @@ mod avx512 {
     /// # Safety
     /// The machine has AVX-512 (F, BW, VBMI).
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    pub(super) fn look_up(answers: &Answers, data: &[u8], into: &mut [u8]) {
-        let parts: [__m512i; 4] = std::array::from_fn(|part| load(&answers[part * STEP..][..STEP]));
+    pub(super) fn look_up(results: &Results, data: &[u8], into: &mut [u8]) {
+        let parts: [__m512i; 4] = std::array::from_fn(|part| load(&results[part * STEP..][..STEP]));
         for (data, into) in data.chunks(STEP).zip(into.chunks_mut(STEP)) {
             let values = load(data);
             // The index has seven bits; the eighth chooses between the tables.
@@ -77,20 +77,20 @@ mod tests {
     use crate::support::bytes::noise;
 
     #[test]
-    fn every_value_finds_its_answer() {
-        let answers: Answers = noise(1, 256).try_into().unwrap();
+    fn every_value_gets_its_result() {
+        let results: Results = noise(1, 256).try_into().unwrap();
         for isa in Isa::available() {
             for length in [0, 1, 8, 63, 64, 65, 256, 1000] {
                 let data = noise(length as u64, length);
                 let mut found = vec![0; length];
-                look_up(isa, &answers, &data, &mut found);
-                let expected: Vec<u8> = data.iter().map(|&value| answers[usize::from(value)]).collect();
+                look_up(isa, &results, &data, &mut found);
+                let expected: Vec<u8> = data.iter().map(|&value| results[usize::from(value)]).collect();
                 assert_eq!(found, expected);
             }
             let data: [u8; 256] = std::array::from_fn(|value| value as u8);
             let mut found = [0; 256];
-            look_up(isa, &answers, &data, &mut found);
-            assert_eq!(found, answers);
+            look_up(isa, &results, &data, &mut found);
+            assert_eq!(found, results);
         }
     }
 }

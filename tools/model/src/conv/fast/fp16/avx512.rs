@@ -68,7 +68,7 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
     *sums = [0; KERNELS];
     let top = load(largest);
     let wanted = if Q == 4 { u64::MAX } else { (1 << (16 * Q)) - 1 };
-    let mut later = Later::new();
+    let mut far_products = FarProducts::new();
     let mut wide = [[_mm512_setzero_si512(); 2]; Q];
     for active in active.chunks(CHUNK * CHUNKS) {
         // Per kernel, the number of products that are one lower in hardware.
@@ -112,7 +112,7 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
             }
             for (active, far) in chunk.iter().zip(fars) {
                 if far != 0 {
-                    later.push(&lanes[active.lane as usize], *active, top, far, sums);
+                    far_products.push(&lanes[active.lane as usize], *active, top, far, sums);
                 }
             }
         }
@@ -123,7 +123,7 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
             *wide = _mm512_sub_epi64(*wide, _mm512_cvtepu8_epi64(below));
         }
     }
-    later.add(sums);
+    far_products.add(sums);
     for (index, wide) in wide.as_flattened().iter().enumerate() {
         // SAFETY: 8 sums of 64.
         unsafe {
@@ -149,7 +149,7 @@ impl Bytes {
 }
 
 /// Products with a distance that the tables do not cover, gathered until they fill vectors.
-struct Later {
+struct FarProducts {
     weights: [i16; CAPACITY],
     data: [i16; CAPACITY],
     distances: [u8; CAPACITY],
@@ -175,7 +175,7 @@ pub(super) static NUMBERS: [u8; KERNELS] = {
     numbers
 };
 
-impl Later {
+impl FarProducts {
     const fn new() -> Self {
         Self { weights: [0; CAPACITY], data: [0; CAPACITY], distances: [0; CAPACITY], kernels: [0; CAPACITY], count: 0 }
     }
@@ -238,7 +238,7 @@ impl Later {
     }
 }
 
-/// Takes a lane's weights apart.
+/// Splits a lane's weights into significands and exponents.
 ///
 /// # Safety
 /// The machine has AVX-512 ([`crate::Isa::Avx512`]).
@@ -261,7 +261,7 @@ pub fn accumulate(
     accumulators.add_first(largest, sums, kernels);
 }
 
-/// What the accumulators deliver.
+/// The values that the accumulators deliver.
 ///
 /// # Safety
 /// The machine has AVX-512 ([`crate::Isa::Avx512`]).

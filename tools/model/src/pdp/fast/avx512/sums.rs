@@ -8,7 +8,7 @@
 //!
 //! The sums of an atom fill one register: 32 sums of 16 bits or 16 of 32.
 //!
-//! Per atom, the columns take four instructions. OutputLine stride 1, int8 with small factors takes 14 more, and int16 takes 22 more,
+//! Per atom, the columns take four instructions. At stride 1, int8 with small factors takes 14 more, and int16 takes 22 more,
 //! half of which are the two roundings of 64-bit products.
 
 use std::arch::asm;

@@ -87,7 +87,7 @@ pub(in super::super) unsafe fn run<T: Sample>(
     let operand = |slot: Option<Slot>| SlotOperands::new(operands, fused.each, fused.direct, slot);
     let ([first, second], factor) = (fused.adds.map(operand), operand(fused.mul));
     let steps = Steps { fused, first, second, factor };
-    if T::HALF && [first, second, factor].into_iter().all(is_tame) {
+    if T::HALF && [first, second, factor].into_iter().all(stays_normal) {
         steps.all::<T, true>(data, into);
     } else {
         steps.all::<T, false>(data, into);
@@ -95,7 +95,7 @@ pub(in super::super) unsafe fn run<T: Sample>(
 }
 
 /// Whether finite fp16 values stay within the normal range with these operands.
-fn is_tame(operand: SlotOperands) -> bool {
+fn stays_normal(operand: SlotOperands) -> bool {
     match operand {
         SlotOperands::None | SlotOperands::Bytes(_) => true,
         SlotOperands::Lanes { .. } => operand.repeated().is_some_and(|lanes| {

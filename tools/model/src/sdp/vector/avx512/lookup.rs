@@ -185,7 +185,7 @@ mod tests {
     use crate::support::bytes::noise;
 
     #[test]
-    fn answers_are_the_lookup_s_at_and_between_entries_and_beyond_them() {
+    fn results_at_between_and_beyond_entries_are_the_scalar_lookup_s() {
         if !crate::Isa::available().contains(&crate::Isa::Avx512) {
             return;
         }

@@ -25,7 +25,7 @@ use super::super::super::fp16::is_nan;
 use super::super::super::operation::{Mode, Operation};
 use super::super::kernel::PARALLEL_MACS;
 use super::super::parts::{self, Part};
-use super::super::sink::{Between, Bounds, Position};
+use super::super::sink::{Bounds, BoundsSink, Position};
 use super::shape::{copy, Shape};
 use crate::limit::is_over;
 use crate::threads::keep_awake;
@@ -68,7 +68,7 @@ pub fn suits(operation: &Operation) -> bool {
 }
 
 /// Passes bounds of all sums to `sink`. If the data or the weights have a NaN, passes nothing and returns false.
-pub fn run<S: Between>(
+pub fn run<S: BoundsSink>(
     buffers: &mut super::shape::Buffers,
     isa: Isa,
     operation: &Operation,
@@ -84,7 +84,7 @@ pub fn run<S: Between>(
     let nan = data.bits.iter().fold(weight_nan, |any, &bits| any | is_nan(bits));
     if !nan {
         walk(operation, &shape, runs, steps);
-        data.take_apart(isa);
+        data.decompose(isa);
         let depth = shape.offsets.len();
         let macs = out.len() * depth;
         let threads = if macs * super::loops::SLOWER < PARALLEL_MACS { 1 } else { keep_awake::threads() };
@@ -154,7 +154,7 @@ struct BoundedConvolution<'a, S> {
     slack: [f64; 2],
 }
 
-impl<S: Between> BoundedConvolution<'_, S> {
+impl<S: BoundsSink> BoundedConvolution<'_, S> {
     fn part(&self, buffers: &mut PartBuffers, mut part: Part<'_, S::Out>) {
         let Self { operation, shape, data, runs, steps, isa, sink, widest, reach, slack, .. } = *self;
         let PartBuffers { panel, low, high, exact } = buffers;

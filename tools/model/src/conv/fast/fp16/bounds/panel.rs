@@ -59,7 +59,7 @@ impl Panel {
                     *half = u16::from_le_bytes(bytes);
                 }
                 let count = lanes.len() * KERNELS;
-                take_apart(isa, &bits[..count], values.as_flattened_mut(), &mut exponents[..count]);
+                decompose(isa, &bits[..count], values.as_flattened_mut(), &mut exponents[..count]);
             }
         }
     }
@@ -84,7 +84,7 @@ const fn groups(length: usize) -> usize {
 
 vectorised! {
     /// Splits fp16 into its value (significand times 16^exponent) and its exponent's high bits.
-    pub(super) fn take_apart(bits: &[u16], values: &mut [f64], exponents: &mut [i8]) {
+    pub(super) fn decompose(bits: &[u16], values: &mut [f64], exponents: &mut [i8]) {
         for ((&half, value), exponent) in bits.iter().zip(values).zip(exponents) {
             // All exponents count as numbers, the largest too. An fp32 with these bits is 2^-112 times the fp16's number,
             // and the value is 2^25 times that.

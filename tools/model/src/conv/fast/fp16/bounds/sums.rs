@@ -48,12 +48,12 @@ pub(super) struct Sums<'a> {
 
 impl Data {
     /// Computes the other vectors from `bits`.
-    pub(super) fn take_apart(&mut self, isa: Isa) {
+    pub(super) fn decompose(&mut self, isa: Isa) {
         let Self { bits, values, exponents, before } = self;
         values.resize(bits.len(), 0.0);
         exponents.resize(bits.len() + GROUP, super::super::panel::ZERO);
         before.resize(bits.len() + 1, 0);
-        panel::take_apart(isa, bits, values, exponents);
+        panel::decompose(isa, bits, values, exponents);
         let mut count = 0;
         before[0] = 0;
         for (before, bits) in before[1..].iter_mut().zip(bits) {

@@ -18,9 +18,9 @@ use crate::threads::share;
 use nvdla_uapi::isa::Isa;
 
 /// Capacity in bytes, sufficient for all panels of the largest usual networks.
-const MOST: usize = 256 << 20;
+const CAPACITY: usize = 256 << 20;
 /// Panels that this many operations have not used may be replaced.
-const OLD: u64 = 4096;
+const MAX_IDLE: u64 = 4096;
 
 /// Everything on which packed weights depend.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +48,7 @@ struct Entry {
 
 /// The panels of operations, by the address of the weights.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct WeightCache {
     entries: HashMap<u64, Entry>,
     /// Bytes of all entries.
     bytes: usize,
@@ -65,7 +65,7 @@ pub(super) struct Panels<'k, W, const N: usize> {
     pub starts: &'k [[i32; N]],
 }
 
-impl Kept {
+impl WeightCache {
     /// Returns the operation's panels. Packs them with several threads if they are not in the cache. `None` if they
     /// cannot be cached.
     ///
@@ -110,15 +110,15 @@ impl Kept {
     fn buffers(&mut self, address: u64, bytes: usize) -> Option<(Aligned, Aligned)> {
         let old = self.entries.remove(&address);
         self.bytes -= old.as_ref().map_or(0, |entry| entry.bytes);
-        if self.bytes + bytes > MOST {
+        if self.bytes + bytes > CAPACITY {
             let Self { clock, bytes: all, .. } = self;
             self.entries.retain(|_, entry| {
-                let stays = entry.used + OLD > *clock;
+                let stays = entry.used + MAX_IDLE > *clock;
                 *all -= if stays { 0 } else { entry.bytes };
                 stays
             });
         }
-        let fits = self.bytes + bytes <= MOST;
+        let fits = self.bytes + bytes <= CAPACITY;
         // Memory that is larger than `bytes` would not be counted.
         let old = old.filter(|entry| entry.bytes <= bytes).map(|entry| (entry.panels, entry.starts));
         fits.then(|| old.unwrap_or_default())
@@ -154,10 +154,15 @@ mod tests {
         Operation::new(&NV_FULL, &program.registers().unwrap().blocks()).unwrap()
     }
 
-    fn panels(kept: &mut Kept, operation: &Operation, weights: &[u8], version: Option<u64>) -> Option<Vec<i16>> {
+    fn panels(
+        cache: &mut WeightCache,
+        operation: &Operation,
+        weights: &[u8],
+        version: Option<u64>,
+    ) -> Option<Vec<i16>> {
         let shape = Shape::new(operation, <Portable as Kernel<N>>::GROUP, Vec::new());
         // SAFETY: every machine has the instructions.
-        let panels = unsafe { kept.panels::<Portable, N>(Isa::Portable, operation, &shape, (weights, version), 2) }?;
+        let panels = unsafe { cache.panels::<Portable, N>(Isa::Portable, operation, &shape, (weights, version), 2) }?;
         assert_eq!(panels.weights.len() / panels.starts.len(), shape.depth() * N);
         let one = panels.from(1, 1);
         assert_eq!(one.weights, &panels.weights[shape.depth() * N..][..shape.depth() * N]);
@@ -165,33 +170,37 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_packed_once_a_version_of_an_address() {
+    fn weights_are_packed_once_per_address_and_version() {
         let here = operation(0);
         let bytes = here.kernel_bytes() * here.kernels;
         let [ones, twos] = [1, 2].map(|weight| vec![weight; bytes]);
-        let mut kept = Kept::default();
-        assert!(panels(&mut kept, &here, &ones, None).is_none());
-        let first = panels(&mut kept, &here, &ones, Some(1)).unwrap();
-        let held = kept.bytes;
+        let mut cache = WeightCache::default();
+        assert!(panels(&mut cache, &here, &ones, None).is_none());
+        let first = panels(&mut cache, &here, &ones, Some(1)).unwrap();
+        let held = cache.bytes;
         assert_eq!(first.iter().map(|&weight| weight as usize).sum::<usize>(), bytes);
-        assert_eq!(panels(&mut kept, &here, &twos, Some(1)).unwrap(), first, "the version says that they are the same");
-        let second = panels(&mut kept, &here, &twos, Some(2)).unwrap();
+        assert_eq!(
+            panels(&mut cache, &here, &twos, Some(1)).unwrap(),
+            first,
+            "the version says that they are the same"
+        );
+        let second = panels(&mut cache, &here, &twos, Some(2)).unwrap();
         assert!(second.iter().eq(first.iter().map(|weight| weight * 2).collect::<Vec<_>>().iter()));
-        assert_eq!(kept.bytes, held);
-        assert_eq!(panels(&mut kept, &operation(1 << 20), &ones, Some(2)).unwrap(), first, "another address");
-        assert_eq!(panels(&mut kept, &here, &ones, Some(2)).unwrap(), second);
-        assert_eq!(kept.bytes, 2 * held);
+        assert_eq!(cache.bytes, held);
+        assert_eq!(panels(&mut cache, &operation(1 << 20), &ones, Some(2)).unwrap(), first, "another address");
+        assert_eq!(panels(&mut cache, &here, &ones, Some(2)).unwrap(), second);
+        assert_eq!(cache.bytes, 2 * held);
     }
 
     #[test]
-    fn what_is_old_makes_room_and_what_is_too_large_is_not_kept() {
-        let mut kept = Kept::default();
+    fn old_panels_are_replaced_and_too_large_ones_are_not_cached() {
+        let mut cache = WeightCache::default();
         let here = operation(0);
-        panels(&mut kept, &here, &vec![1; here.kernel_bytes() * here.kernels], Some(1)).unwrap();
-        assert!(kept.buffers(1, MOST).is_none(), "the other is in use");
-        kept.clock += OLD;
-        assert!(kept.buffers(1, MOST).is_some());
-        assert_eq!((kept.entries.len(), kept.bytes), (0, 0));
-        assert!(kept.buffers(1, MOST + 1).is_none());
+        panels(&mut cache, &here, &vec![1; here.kernel_bytes() * here.kernels], Some(1)).unwrap();
+        assert!(cache.buffers(1, CAPACITY).is_none(), "the other is in use");
+        cache.clock += MAX_IDLE;
+        assert!(cache.buffers(1, CAPACITY).is_some());
+        assert_eq!((cache.entries.len(), cache.bytes), (0, 0));
+        assert!(cache.buffers(1, CAPACITY + 1).is_none());
     }
 }

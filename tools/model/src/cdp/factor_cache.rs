@@ -18,7 +18,7 @@ const SMALLEST: i64 = -256;
 
 /// The factors of one lookup, by argument.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct FactorCache {
     /// An entry is zero, or [`KNOWN`] with the position of its counter and the factor. Threads that compute the same
     /// entry store the same value.
     entries: Vec<AtomicU32>,
@@ -30,7 +30,7 @@ const COUNT_BITS: u32 = 12;
 /// Elements per chunk: the largest number that a counter can hold.
 const CHUNK: usize = (1 << COUNT_BITS) - 1;
 
-impl Answers {
+impl FactorCache {
     /// Removes all entries.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
