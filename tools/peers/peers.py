@@ -3,8 +3,8 @@
 
     peers.py THREADS... < network.json
 
-The network comes from a loadable: its layers and their shapes, without weights, which are random here; what they are
-does not change the time. The int8 form is ONNX Runtime's own: quantize and dequantize nodes around fp32 operators,
+The network comes from a loadable: its layers and their shapes, without weights, which are random here; their values
+do not change the time. The int8 form is ONNX Runtime's own: quantize and dequantize nodes around fp32 operators,
 unsigned activations, signed weights with a scale per kernel, which it turns into integer operators.
 
 Prints one JSON object: the version, and milliseconds of the best run by form and number of threads.

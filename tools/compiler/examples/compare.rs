@@ -8,8 +8,8 @@
 //! Each folder has a model (`model.onnx`, or `model.param` and `model.bin`), its inputs `input_0.npy`, … and the
 //! expected outputs `output_0.npy`, …; a folder without a model is searched for such folders. `scripts/node_cases.py`
 //! and `scripts/networks.py` write them. The difference that is printed is the largest, relative to the output's largest
-//! value, or to 0.01 if that is smaller. Equal is up to 1e-4 in float, 1e-2 in fp16, and 5e-2 in int8, whose scales are
-//! measured on the inputs. At the end the refusals are counted by operator and reason.
+//! value, or to 0.01 if that is smaller. Results are equal if they differ by at most 1e-4 in float, 1e-2 in fp16, and 5e-2 in
+//! int8, whose scales are measured on the inputs. At the end the refusals are counted by operator and reason.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -35,8 +35,9 @@ pub const FEW_SAMPLES: usize = 4;
 /// The largest share of the layers that has int16 in mixed precision, if none is given.
 pub const MIXED_SHARE: f64 = 0.25;
 
-/// The most noise of an equalised network, relative to that of the model itself. What a few samples show is not more exact.
-const WORTH: f64 = 0.9;
+/// The greatest noise with which an equalised network is used, relative to the noise of the model itself. A smaller difference is
+/// within the error of a measurement on a few samples.
+const MAX_NOISE_RATIO: f64 = 0.9;
 
 /// Why a model cannot be compiled.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +88,7 @@ pub fn size(text: &str) -> Result<u64, String> {
         (number, _) => (number, 1),
     };
     let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
-    bytes.ok_or_else(|| format!("\"{text}\" is no number of bytes, such as 65536, 512K or 1M"))
+    bytes.ok_or_else(|| format!("\"{text}\" is not a number of bytes, such as 65536, 512K or 1M"))
 }
 
 /// What to compile for, and how.
@@ -165,7 +166,8 @@ impl Compiler {
         Self { table: Some(text.into()), ..self }
     }
 
-    /// How many bits of a picture's bytes an int8 network reads. Eight are used where a convolution reads the picture.
+    /// The number of bits of a picture's bytes that an int8 network reads. Eight are used only if a convolution reads the
+    /// picture.
     #[must_use]
     pub fn bytes(self, bytes: Bytes) -> Self {
         Self { bytes, ..self }
@@ -177,7 +179,7 @@ impl Compiler {
         Self { winograd: Some(winograd), ..self }
     }
 
-    /// What the order of operations is chosen for. By default, time.
+    /// The goal for which the order of operations is chosen. By default, time.
     #[must_use]
     pub fn optimize(self, optimize: Optimize) -> Self {
         Self { optimize, ..self }
@@ -261,7 +263,7 @@ impl Compiler {
             let noise = judge.noise(&rounded(&rounded_weights(&model.graph, &measured), &own), f64::INFINITY)?;
             let complete = |ranges: Ranges| calibrate::complete(&graph, Ranges::new(), Some(&ranges));
             let weights = rounded_weights(&graph, &equalized);
-            if let Some((_, ranges)) = judge.best(&weights, &equalized, &methods, noise * WORTH, complete)? {
+            if let Some((_, ranges)) = judge.best(&weights, &equalized, &methods, noise * MAX_NOISE_RATIO, complete)? {
                 return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });
             }
         }

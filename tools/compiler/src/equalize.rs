@@ -9,8 +9,9 @@
 //! computes the same function. Kernels have scales of their own, so those of the convolution before lose nothing. Behind it, the
 //! weights of a kernel become less even.
 //!
-//! An operator without that property keeps the factors of its tensors at 1. A limit above 0 (ReLU6) is one: as a limit per channel
-//! it is exact, but other pictures reach far beyond the values on the samples, where the common scale saturates.
+//! An operator without that property keeps the factors of its tensors at 1. A limit above 0 (ReLU6) is such an operator. A limit
+//! per channel would compute the same function, but on other pictures values reach far beyond those of the samples, where the
+//! common scale saturates.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -90,7 +91,7 @@ impl Sets {
         at
     }
 
-    /// The smaller number stays the root, so that of [`FIXED`] does.
+    /// The smaller number becomes the root, so [`FIXED`] always stays a root.
     fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.root(a), self.root(b));
         self.parents[a.max(b)] = a.min(b);

@@ -47,7 +47,7 @@ struct Arguments {
     /// A table of scales in JSON, in the format of NVIDIA's compiler; scales that it lacks are measured
     #[arg(long, value_name = "FILE")]
     calibtable: Option<PathBuf>,
-    /// Write the scales as such a table
+    /// Write the scales as a table in the same format
     #[arg(long, value_name = "FILE")]
     save_calibration: Option<PathBuf>,
     /// How scales are chosen: max, percentile[=99.99], mse or entropy [default: the one that changes the outputs least]
@@ -62,7 +62,7 @@ struct Arguments {
     /// The order of a picture's channels
     #[arg(long, value_enum)]
     color: Option<Colors>,
-    /// How calibration pictures are fitted that do not have the input's size
+    /// How calibration pictures that do not have the input's size are fitted to it
     #[arg(long, value_enum, value_name = "HOW")]
     resize: Option<Resizing>,
     /// The values of pictures in an int8 network: 7 bits of each byte, as NVIDIA's runtime writes them, or all 8

@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn uneven_channels_are_equalised() {
-        // Between the convolutions, the largest channel has 100 times the values of the smallest. All count equally.
+        // Between the convolutions, the largest channel has 100 times the values of the smallest. All channels count equally.
         let mut graph = Graph::new("uneven");
         let x = graph.input("x", &[1, 8, 12, 12]).unwrap();
         let size = |c: usize| 100f32.powf(c as f32 / 31.0);

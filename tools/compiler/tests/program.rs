@@ -86,7 +86,7 @@ fn mistakes_are_explained() {
     let scales = example("lenet.scales.json");
     assert!(compile(&["--calibtable", &scales, "--sram", "64K"]).contains("nv_small has no memory interface for SRAM"));
     for size in ["64Q", "K", "", "1.5M", "99999999999999999999M"] {
-        assert!(compile(&["--sram", size]).contains("is no number of bytes, such as 65536, 512K or 1M"), "{size}");
+        assert!(compile(&["--sram", size]).contains("is not a number of bytes, such as 65536, 512K or 1M"), "{size}");
     }
     let other = error(&[&example("README.md"), "-o", "none.nvdla", "--config", "nv_small"]);
     assert!(other.contains("the extension is neither .onnx nor .param"), "{other}");

@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     pub(crate) resets: u64,
 }
 
-/// The faults that are still to come, and the counters of events.
+/// The faults that have not happened yet, and the counters of events.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     chosen: Faults,

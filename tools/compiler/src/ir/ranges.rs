@@ -26,8 +26,9 @@ pub fn zero_point((low, high): (f32, f32)) -> (f64, i32) {
     (scale, (-128.0 - low / scale).round() as i32)
 }
 
-/// The largest step of an asymmetric span, relative to that of a symmetric one. A zero that is not 0 has to be worth it.
-const WORTH: f32 = 0.95;
+/// The largest step of an asymmetric span, relative to that of a symmetric one. With a larger step the gain is too small for a
+/// zero point other than 0.
+const MAX_STEP_RATIO: f32 = 0.95;
 
 /// How far a span reaches on its smaller side, relative to the value on the samples that is farthest from 0 there. Other data
 /// have larger values; with a symmetric scale this side has more room.
@@ -57,7 +58,7 @@ impl Range {
             (-reach(-self.min), reach(self.max))
         };
         self.span = (low, high);
-        if (high - low) / 255.0 > WORTH * self.scale {
+        if (high - low) / 255.0 > MAX_STEP_RATIO * self.scale {
             *self = self.symmetric();
         }
     }

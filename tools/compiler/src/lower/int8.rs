@@ -27,7 +27,8 @@ const ROUNDING: f64 = 1.02;
 const BYTES: f64 = 256.0;
 /// The right shift of a product with a tensor of 16 bits.
 const PRODUCT_SHIFT: u8 = 14;
-/// The largest bias, in its steps. 16 bits and a shift of 16 hold twice as much, for what rounding and zeros add to it.
+/// The largest bias, in its steps. 16 bits and a shift of 16 hold twice as much. The rest is for the values that rounding and
+/// zeros add.
 const LARGEST_BIAS: f64 = (1 << 30) as f64;
 /// The largest limit, in units. Values stay below it.
 const LARGEST_LIMIT: f64 = (1 << 30) as f64;

@@ -102,8 +102,8 @@ pub enum Optimize {
     /// Time: each step is computed as a whole.
     #[default]
     Time,
-    /// The memory of activations: runs of steps are computed in bands of lines as long as the pool shrinks by at least twice the
-    /// part by which the time grows.
+    /// The memory of activations: runs of steps are computed in bands of lines, as long as the pool's relative reduction is at
+    /// least twice the relative increase of the time.
     Memory,
     /// The least time with a pool of at most this many bytes, else the smallest pool.
     Pool(u64),

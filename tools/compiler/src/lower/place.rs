@@ -122,7 +122,7 @@ pub(super) fn place(
     let atoms = Atoms::of(config, precision);
     let (maps, aliases, wants) = (HashMap::new(), HashMap::new(), HashMap::new());
     let mut placer = Placer { config, precision, atoms, images, net, maps, aliases, wants, steps: Vec::new() };
-    placer.wishes();
+    placer.needed_maps();
     placer.assign()?;
     placer.outputs();
     placer.net.steps = std::mem::take(&mut placer.steps);
@@ -149,7 +149,7 @@ impl Placer<'_> {
     }
 
     /// Determines the maps that later steps need.
-    fn wishes(&mut self) {
+    fn needed_maps(&mut self) {
         for index in (0..self.net.steps.len()).rev() {
             let step = &self.net.steps[index];
             match &step.kind {

@@ -58,8 +58,8 @@ fn needs_zero(step: &Step, pipe: Option<Pipe>) -> impl Iterator<Item = TensorId>
     })
 }
 
-/// How far the integers of 16 bits reach, relative to the largest value on the samples. Other data have larger values, and a bit
-/// less does no harm.
+/// How far the integers of 16 bits reach, relative to the largest value on the samples. Other data have larger values, and the
+/// lost bit of resolution does no harm.
 const HEADROOM: f32 = 2.0;
 
 /// The scale of 16 bits. The method that chose the scale of 8 bits may let values saturate, of which 16 bits hold all.

@@ -8,8 +8,8 @@
 //!
 //! [`Lowered::choose`] finds the runs. At a step, the pool holds the whole tensors that are made before or at the step and read at
 //! it or later. In a run it also holds the bands of the tensors inside. Both depend on the run alone, so dynamic programming over
-//! all runs finds those of the least time for a given pool. With [`Optimize::Memory`] the pool is that for which the product of it
-//! and the square of the time is least: a smaller one must shrink by at least twice the part by which the time grows.
+//! all runs finds those of the least time for a given pool. With [`Optimize::Memory`] the size of the pool is the one with the
+//! least product of size and squared time: a pool that is 2% smaller is chosen if the time grows by less than 1%.
 //!
 //! With SRAM ([`InSram`]) and [`Optimize::Time`] the runs are those of the least time whose bands inside fit there together. The times
 //! of a run are those with its tensors inside in SRAM, and all others in DRAM.
@@ -30,7 +30,7 @@ use crate::assemble::sram::Sram;
 
 /// The numbers of bands that are tried.
 const BANDS: [u32; 12] = [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 28];
-/// The most steps of a run. It limits the time.
+/// The greatest number of steps of a run. It limits the compile time.
 const LONGEST: usize = 48;
 
 /// A run of steps that is computed in bands.
@@ -47,7 +47,7 @@ impl Stripe {
         RunReport { first: self.steps.start, last: self.steps.end - 1, bands: self.bands.len() }
     }
 
-    /// The most lines of a buffer inside that a band has.
+    /// The greatest number of lines that a band has of a buffer inside the run.
     pub(super) fn height(&self, root: TensorId) -> u32 {
         let lines = self.bands.iter().filter_map(|band| band.inside.get(&root));
         lines.map(|lines| lines.end - lines.start).max().unwrap_or(0)

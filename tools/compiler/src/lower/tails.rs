@@ -2,8 +2,8 @@
 
 //! Which arguments of a function a lookup table covers, and how the function continues beyond them.
 //!
-//! Sigmoid, SiLU, ELU and similar functions approach a line on both sides. A table beyond the arguments where they bend has entries
-//! that are too far apart where they do.
+//! Sigmoid, SiLU, ELU and similar functions approach a line on both sides. If a table also covered the arguments where they are
+//! nearly a line, its entries would be too far apart where they bend.
 
 /// The largest error of a line in place of the function: the least normal number of fp16.
 const ERROR: f64 = 1.0 / 16384.0;

@@ -367,7 +367,7 @@ fn zeros_around_become_padding() {
 }
 
 #[test]
-fn what_others_read_stays() {
+fn a_convolution_with_several_readers_is_not_merged() {
     let graph = expression(|b, x| {
         let y = b.conv(x, 2, 1);
         let doubled = b.with(Binary::Mul, y, 2.0);

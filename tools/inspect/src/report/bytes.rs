@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a task finds at the addresses of its list before it runs.
+//! The contents of a task's memory, by its address list, before it runs.
 
 use nvdla_runtime::loadable::{Loadable, MemoryFlags, Version};
 
@@ -27,7 +27,7 @@ pub(super) fn list(loadable: &Loadable, task: &Task, position: i32, what: &str) 
     let mut bytes = Vec::new();
     for (blob, offset) in loadable.contents(memory) {
         let data = blob.data();
-        // What of the blob lies behind the address.
+        // The part of the blob that lies behind the address.
         let skip = address.offset.saturating_sub(offset).min(data.len() as u64) as usize;
         let Ok(begin) = usize::try_from(offset.saturating_sub(address.offset)) else { continue };
         let data = &data[skip..];

@@ -19,7 +19,7 @@ pub struct Report {
     pub tasks: Vec<Task>,
     /// Memories, in file order.
     pub memories: Vec<Memory>,
-    /// Blobs that are no descriptors: weights, operands, tables.
+    /// Blobs that are not descriptors: weights, operands, tables.
     pub constants: Constants,
     /// Places in descriptors that hold strides of bound tensors.
     pub relocations: usize,
@@ -57,7 +57,7 @@ pub struct Memory {
     pub id: u16,
     /// Where it is.
     pub domain: String,
-    /// What becomes of it, as flags' names.
+    /// Its use, as the names of its flags.
     pub flags: Vec<&'static str>,
     /// Bytes.
     pub size: u64,
@@ -81,7 +81,7 @@ pub struct Content {
     pub blob: String,
 }
 
-/// Blobs that are no descriptors.
+/// Blobs that are not descriptors.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Constants {
     /// How many.
@@ -109,7 +109,7 @@ pub struct Task {
     pub operations: Vec<Operation>,
     /// Multiplications of all convolutions.
     pub multiplications: u64,
-    /// What of it cannot be read, or contradicts itself.
+    /// The parts of it that cannot be read, or that contradict each other.
     pub problems: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ pub struct Operation {
     pub index: usize,
     /// The unit.
     pub unit: String,
-    /// Precision of what it reads and writes.
+    /// Precision of its input and output.
     pub precision: String,
     /// What it does, in words.
     pub summary: String,
@@ -145,7 +145,7 @@ pub struct Operation {
     /// Its multiplications, if it is a convolution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiplications: Option<u64>,
-    /// What of it cannot be read.
+    /// The reason why a part of it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -159,7 +159,7 @@ pub struct Wait {
     pub event: String,
 }
 
-/// Something that an operation reads or writes.
+/// A cube or a list that an operation reads or writes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Surface {
     /// What it is to the operation.
