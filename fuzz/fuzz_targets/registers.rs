@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Register accesses and starts of operations, on any configuration: the model never panics, hangs, or touches memory
-//! outside what it was given.
+//! Register accesses and starts of operations, on any configuration: the model never panics, hangs, or accesses memory outside
+//! the memory that it was given.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

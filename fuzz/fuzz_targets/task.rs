@@ -3,9 +3,9 @@
 //! Any bytes are a task that is refused or one that runs. The device performs an accepted task to its end, without
 //! access outside the task's buffers and the operations' footprints.
 //!
-//! The first byte is a configuration. Below 128 the rest is one buffer an address: its size, and its first bytes. `cargo run
-//! --bin seeds` makes such inputs of a loadable's tasks. From 128 on the rest is a valid task's number and choices of what to
-//! change in it.
+//! The first byte is a configuration. Below 128 the rest has one buffer per address: its size, and its first bytes. `cargo run
+//! --bin seeds` makes such inputs of a loadable's tasks. From 128 on the rest is the number of a valid task, and the choices of
+//! its changes.
 
 #![no_main]
 
@@ -17,11 +17,11 @@ use nvdla_tests::hostile::mutate::mutate;
 use nvdla_tests::hostile::{Base, Bench, Choices, Given};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
-/// Most addresses: a task of the reference compiler has some ten.
+/// The greatest number of addresses. A task of NVIDIA's compiler has about ten.
 const ADDRESSES: usize = 32;
 /// Largest buffer.
 const SIZE: u64 = 1 << 20;
-/// Steps of the model that a task may take at most.
+/// The greatest number of the model's steps for a task.
 const STEPS: u64 = 1 << 24;
 /// The configurations with valid tasks to change.
 const CONFIGS: [&Config; 3] = [&NV_SMALL, &NV_FULL, &NV_LARGE];

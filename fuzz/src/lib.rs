@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What fuzz targets share: changes of valid models that keep their structure, and what becomes of a graph that was read.
+//! Items that fuzz targets share: changes of valid models that keep their structure, and the checks of a graph that was read.
 
 pub mod message;
 pub mod text;
@@ -17,7 +17,7 @@ use nvdla_uapi::config::{NV_FULL, NV_SMALL};
 static COUNTS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 /// A line of counts is printed after so many models.
 const SHOWN: u64 = 1 << 12;
-/// The most elements of a tensor of a graph that is compiled: larger ones take too long.
+/// The greatest number of elements of a tensor in a graph that is compiled. Larger graphs take too long.
 const ELEMENTS: usize = 4096;
 
 fn count(what: usize) {
@@ -50,7 +50,8 @@ pub fn check(read: Option<Graph>) {
     }
 }
 
-/// What a target's mutator gives: the changed bytes if there are any and they fit, else what the fuzzer's own changes make.
+/// The result of a target's mutator: the changed bytes if there are any and they fit, else the result of the fuzzer's own
+/// mutator.
 pub fn mutate(changed: Option<Vec<u8>>, data: &mut [u8], size: usize, max_size: usize) -> usize {
     match changed.filter(|changed| changed.len() <= max_size) {
         Some(changed) => {

@@ -110,7 +110,7 @@ pub fn change(bytes: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     places(&mut fields, &mut |list, at| all.push(list[at].clone()));
     let wanted = random.below(all.len());
     let chosen = all.get(wanted)?.clone();
-    // Another field that holds the same kind of thing.
+    // Another field with the same kind of content.
     let alike: Vec<&Field> = all.iter().filter(|other| other.tag == chosen.tag).collect();
     let other = alike[random.below(alike.len())].value.clone();
     let action = random.below(8);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the engine costs per operation: register accesses, and, under callgrind, instructions.
+//! The cost of the engine per operation: register accesses, and, under callgrind, instructions.
 //!
 //! ```text
 //! cargo run --release -p nvdla-tests --example count -- nv_small lenet.nvdla 1

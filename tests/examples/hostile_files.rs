@@ -14,12 +14,12 @@ use std::process::{Command, ExitCode, Stdio};
 use nvdla_tests::hostile::file::{corpus, make, run, File};
 use nvdla_tests::reference::{find, Reference};
 
-/// Files that a process runs at most.
+/// The greatest number of files that a process runs.
 const EACH: u64 = 5000;
 /// Kilobytes of address space.
 const SPACE: u64 = 4 << 20;
 const SEED: u64 = 1;
-/// Tells a process that it is one of those that run files.
+/// The option with which a process runs files.
 const CHILD: &str = "--child";
 
 fn files() -> Vec<File> {
@@ -38,7 +38,7 @@ fn files() -> Vec<File> {
     corpus(given)
 }
 
-/// Runs files; prints each one's number before it and its outcome behind.
+/// Runs files. Prints the number of each file before it runs, and its outcome afterwards.
 fn child(from: u64, count: u64) {
     let corpus = files();
     for number in from..from + count {

@@ -2,8 +2,9 @@
 # Tests of a device that the process drives, run in the virtual machine by `cargo xtask vm --test direct`: LeNet, a lost
 # interrupt, a device that hangs, a program that is killed. Arguments: the loadable and an image of a seven.
 #
-# LeNet is four starts of the device. The model's server loses the first interrupt, lets the sixth start hang, which is in
-# the second run, and lets each start take 100 ms, so that a program can be killed in the middle of a task.
+# LeNet has four groups of operations, so it starts the device four times. The model's server loses the first interrupt, lets the
+# sixth start hang, which is in the second run, and lets each start take 100 ms, so that a program can be killed in the middle of
+# a task.
 
 failed=0
 program="nvdla_runtime --device $NVDLA_DEVICE --loadable $1 --image $2 --output /tmp/output"

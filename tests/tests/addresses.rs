@@ -31,12 +31,12 @@ const FOLDERS: [&str; 12] = [
     "examples",
 ];
 
-/// Where layouts are.
+/// The folder of the layouts.
 const LAYOUTS: &str = "uapi/src/layout";
-/// Where there is other arithmetic. The footprint computes ranges a second time on purpose, from registers as the RTL does,
-/// because it must be right for values that no layout has. Two files of the compiler: SDP's copies, which take the columns
-/// of a tensor for lines and its lines for surfaces, and the comparison of two cubes in a buffer. Random graphs compare their
-/// bytes with plain loops (`compiled.rs`).
+/// Files with other arithmetic. The footprint computes ranges a second time on purpose, from registers as the RTL does, because
+/// it must be right for values that no layout has. Two files of the compiler: SDP's copies, which take the columns of a tensor
+/// for lines and its lines for surfaces, and the comparison of two cubes in a buffer. Random graphs compare their bytes with
+/// plain loops (`compiled.rs`).
 const APART: [&str; 3] =
     ["kmd/engine/src/footprint/", "tools/compiler/src/lower/sdp.rs", "tools/compiler/src/assemble/program.rs"];
 

@@ -52,7 +52,7 @@ impl nvdla_engine::Hardware for Registers<'_> {
     }
 }
 
-/// Runs a task that validation takes; whether it was taken.
+/// Runs a task that validation accepts. Returns whether it was accepted.
 fn check(config: &'static Config, task: &HostTask) -> bool {
     let Ok(parsed) = task.parse(config) else { return false };
     let mut memory = Buffers(Vec::new());

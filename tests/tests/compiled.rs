@@ -383,12 +383,12 @@ fn random_graph(seed: u64, config: &Config) -> (Graph, Vec<Option<Preprocess>>) 
     (builder.graph, inputs)
 }
 
-/// Every tensor is taken to reach this far: to both sides alike, less to one side, or not below 0.
+/// The ranges of all tensors: symmetric, smaller on one side, or without negative values.
 fn ranges(graph: &Graph) -> Ranges {
     ranges_to(graph, &[(-1.5, 2.0), (-0.2, 2.0), (-2.0, 0.3), (-1.8, 2.0)])
 }
 
-/// Each tensor reaches as far as one of `ends`.
+/// Each tensor gets one of the ranges in `ends`.
 fn ranges_to(graph: &Graph, ends: &[(f32, f32)]) -> Ranges {
     let mut ranges = Ranges::new();
     for id in 0..graph.tensors.len() {
@@ -411,7 +411,7 @@ fn pack(values: &[i8], [c, h, w]: [u32; 3], atom: u32, components: Option<&[u32]
         None => (0, 0),
     };
     let size = if components.is_some() { line * h } else { c.div_ceil(atom) * atom * h * w };
-    // What no element reaches must not matter.
+    // Bytes that belong to no element must not affect the result.
     let mut bytes = vec![0x5a; size as usize];
     for k in 0..c {
         for y in 0..h {
@@ -436,7 +436,7 @@ fn unpack(bytes: &[u8], [c, h, w]: [u32; 3], atom: u32, wide: bool) -> Vec<i16> 
 }
 
 /// Runs a compiled network on random inputs, and compares every tensor that operations write, and every output, with the plain
-/// loops. The number of elements.
+/// loops. Returns the number of elements.
 fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name: &str) -> usize {
     let net = &compiled.steps.net;
     if std::env::var_os("NVDLA_SHOW").is_some() {
@@ -522,7 +522,7 @@ fn random_graphs_are_exact() {
         let bytes = if seed % 2 == 0 { Bytes::Seven } else { Bytes::Eight };
         let winograd = Some(if seed % 3 == 0 { Winograd::Always } else { Winograd::Faster });
         let options = Options { inputs, bytes, winograd, ..Options::new(config) };
-        // A failure says which graph it is, and the others are tried all the same.
+        // A failure names its graph. The other graphs are still tried.
         let tried = std::panic::catch_unwind(|| {
             compile(&graph, &ranges(&graph), &options)
                 .map(|result| check(&result, config, &mut Random::new(seed + 1000), &format!("graph {seed}")))
@@ -583,7 +583,7 @@ fn equalised_graphs_compute_the_same() {
     assert!(changed as u64 * 4 > seeds.end - seeds.start, "only {changed} graphs are equalised");
 }
 
-/// Mixed precision: a part of the layers in int16. What compiles in int8 compiles in mixed precision.
+/// Mixed precision: a part of the layers in int16. A graph that compiles in int8 also compiles in mixed precision.
 #[test]
 fn random_graphs_in_mixed_precision_are_exact() {
     let seeds = seeds(60);
@@ -732,7 +732,7 @@ fn in_fp16(graph: &Graph, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     nvdla_compiler::measure::Measured::new(&compiled, &preprocess).unwrap().run(inputs).unwrap()
 }
 
-/// Channels of a tensor of five dimensions: what lies between the permuted dimension and the lines moves with it.
+/// Channels of a tensor of five dimensions: the dimensions between the permuted dimension and the lines move with it.
 #[test]
 fn channels_of_five_dimensions_are_permuted() {
     let mut graph = Graph::new("five dimensions");
@@ -792,7 +792,7 @@ fn an_operand_of_fewer_dimensions_is_aligned_at_its_last() {
     }
 }
 
-/// Without samples nothing is known of the arguments. Beyond its entries a table continues as the function does.
+/// Without samples the arguments are unknown. Beyond its entries a table continues as the function does.
 #[test]
 fn tables_continue_beyond_their_entries() {
     for (unary, tolerance) in [(Unary::Silu, 0.002), (Unary::Sigmoid, 0.0005), (Unary::HardSwish, 0.02)] {
@@ -844,7 +844,7 @@ fn a_bias_far_larger_than_the_products() {
     }
 }
 
-/// Where the largest integer is the limit, the range on the samples does not move it, and neither does a copy of the tensor.
+/// If the largest integer stands for the limit, neither the range on the samples nor a copy of the tensor changes it.
 #[test]
 fn a_limit_at_the_end_of_the_integers_holds() {
     for config in [&NV_SMALL, &NV_FULL] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the model touches lies in the footprint that the engine computes from the same registers, and the footprint is no
-//! larger than it must be: for every hardware trace of the reference data, and for the tasks of loadables and networks.
+//! Every access of the model lies in the footprint that the engine computes from the same registers, and the footprint is no
+//! larger than necessary: for every hardware trace of the reference data, and for the tasks of loadables and networks.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ const REASONS: [Reason; 2] = [
     }),
 ];
 
-/// What was found about an operation's ranges.
+/// The findings about an operation's ranges.
 #[derive(Default)]
 struct Found {
     ranges: u64,
@@ -140,7 +140,8 @@ fn random_traces_of_nv_full() {
     traces("nv_full_random", &NV_FULL);
 }
 
-/// Steps of the largest tasks that are run here; those of ResNet-50 and its like are as their smaller ones.
+/// The greatest number of steps of a task that is run here. Larger networks such as ResNet-50 have the same kinds of operations
+/// as their smaller versions.
 const LARGEST: u64 = 1 << 30;
 
 #[test]

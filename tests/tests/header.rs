@@ -14,7 +14,7 @@ use nvdla_uapi::queue::{
     QUERY_MODEL, SUBMIT_COMMAND, SUBMIT_OUT_FENCE, WAIT_COMMAND,
 };
 
-/// What Rust says, by the C expression that must have that value.
+/// The values in Rust, by the C expression that must have the same value.
 fn expected() -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     macro_rules! structure {

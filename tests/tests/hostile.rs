@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! 20,000 tasks that were valid before a few fields were changed: no violation, and enough of them are accepted for that to
-//! mean something. 400 files of which a few bytes were changed: each is refused, or runs or is stopped in time.
+//! 20,000 tasks that were valid before a few fields were changed: none violates a rule, and a large part of them is accepted. 400
+//! files of which a few bytes were changed: each is refused, or ends in time, or is stopped in time.
 
 use std::collections::BTreeMap;
 

@@ -83,7 +83,7 @@ fn the_loadables_are_what_the_compiler_makes() {
     );
 }
 
-/// The table of scales is what calibration measures. Matrix products differ from machine to machine in their last bits.
+/// The table of scales is the one that calibration measures. Matrix products differ from machine to machine in their last bits.
 #[test]
 fn the_scales_are_what_calibration_measures() {
     let model = model();
@@ -139,7 +139,7 @@ fn every_layer_is_exact() {
     }
 }
 
-/// In mixed precision some layers have int16, the outputs lose less than in int8, and what it needs is asked for.
+/// In mixed precision some layers have int16, and the outputs lose less than in int8. An error names what is missing.
 #[test]
 fn mixed_precision_loses_less() {
     // Softmax has int8, so the values before it are the outputs.
@@ -172,7 +172,7 @@ fn mixed_precision_loses_less() {
 }
 
 /// Checks that a loadable classifies each image as the digit in the image's name.
-fn knows(loadable: &Path, config: &'static Config, images: &Path, digits: &[&str]) {
+fn classifies(loadable: &Path, config: &'static Config, images: &Path, digits: &[&str]) {
     let mut session = Session::new(Loadable::open(loadable).unwrap(), ModelDevice::new(config)).unwrap();
     for digit in digits {
         let pixels = pixels(&images.join(format!("{digit}.pgm")));
@@ -184,15 +184,15 @@ fn knows(loadable: &Path, config: &'static Config, images: &Path, digits: &[&str
 }
 
 /// Checks the committed loadables with these digits.
-fn ours_know(images: &Path, digits: &[&str]) {
+fn own_loadables_classify(images: &Path, digits: &[&str]) {
     for config in [&NV_SMALL, &NV_LARGE] {
-        knows(&folder().join(format!("lenet.{}.nvdla", config.name)), config, images, digits);
+        classifies(&folder().join(format!("lenet.{}.nvdla", config.name)), config, images, digits);
     }
 }
 
 #[test]
 fn our_digits() {
-    ours_know(&folder().join("images"), &DIGITS);
+    own_loadables_classify(&folder().join("images"), &DIGITS);
 }
 
 /// The reference data's digits, with our LeNet and with the one that NVIDIA's compiler made for nv_small.
@@ -200,7 +200,7 @@ fn our_digits() {
 fn reference_digits() {
     let Some(reference) = reference::folder() else { return };
     let (images, digits) = (reference.join("images/digits"), ["two", "three", "four", "seven", "eight"]);
-    ours_know(&images, &digits);
+    own_loadables_classify(&images, &digits);
     let theirs = reference.join("loadables/lenet.nv_small.int8.in-R8/net.nvdla");
-    knows(&theirs, &NV_SMALL, &images, &digits);
+    classifies(&theirs, &NV_SMALL, &images, &digits);
 }

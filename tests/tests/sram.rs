@@ -24,7 +24,7 @@ fn cubes(surface: &Surface) -> Vec<DataCube> {
     }
 }
 
-/// Asserts how a loadable describes its memory in SRAM. The number of surfaces there.
+/// Asserts how a loadable describes its memory in SRAM. Returns the number of surfaces there.
 fn check(loadable: &Loadable, name: &str) -> usize {
     let memories: Vec<_> = loadable.memories().iter().filter(|memory| memory.domain() == MemoryDomain::Sram).collect();
     let [memory] = &memories[..] else { panic!("{name}: {} memories in SRAM", memories.len()) };
@@ -93,7 +93,7 @@ fn the_compilers_loadables() {
 }
 
 /// Runs of layers in bands keep their tensors in SRAM. The bytes of the output stay the same, and the network takes less time by
-/// the profile, whose register writes are the loadable's own, and by the report, whose writes are usual ones.
+/// the profile, which counts the loadable's own register writes, and by the report, which assumes a usual number of them.
 #[test]
 fn bands_in_sram() {
     let graph = zoo::graph("mobilenet", 96).unwrap();
@@ -120,7 +120,7 @@ fn bands_in_sram() {
 }
 
 #[test]
-fn no_sram_is_no_memory() {
+fn without_sram_no_memory_is_placed_there() {
     let graph = zoo::graph("mnist_resnet", 28).unwrap();
     let compiled = compile(&graph, &zoo::uniform(&graph, 6.0), &Options { sram: 0, ..Options::new(&NV_FULL) }).unwrap();
     let loadable = Loadable::from_bytes(compiled.loadable).unwrap();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The engine's validation on real output of a compiler: all of `loadables` is taken, all of `loadables-bad` is refused.
+//! The engine's validation on real output of a compiler: all loadables in `loadables` are accepted, and all in `loadables-bad`
+//! are refused.
 
 use std::path::{Path, PathBuf};
 
@@ -24,14 +25,14 @@ fn loadables(folder: &Path) -> Vec<(String, &'static Config, PathBuf)> {
     found
 }
 
-/// What the engine says of the loadable's first task that it refuses.
+/// The engine's error for the first task of the loadable that it refuses.
 fn refusal(config: &'static Config, path: &Path) -> Option<String> {
     let loadable = Loadable::open(path).unwrap();
     HostTask::all(&loadable).iter().find_map(|task| task.parse(config).err()).map(|error| error.to_string())
 }
 
 #[test]
-fn every_good_loadable_is_taken() {
+fn every_valid_loadable_is_accepted() {
     let Some(reference) = reference::folder() else { return };
     let all = loadables(&reference.join("loadables"));
     let refused: Vec<_> =
@@ -42,7 +43,7 @@ fn every_good_loadable_is_taken() {
 }
 
 #[test]
-fn every_bad_loadable_is_refused() {
+fn every_invalid_loadable_is_refused() {
     let Some(reference) = reference::folder() else { return };
     let all = loadables(&reference.join("loadables-bad"));
     let mut taken = Vec::new();

@@ -35,7 +35,7 @@ struct FileInfo {
     fences: u64,
 }
 
-/// What a sync_file says.
+/// The state of a sync_file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
     /// 0 while pending, 1 after success, else the error.
@@ -46,7 +46,7 @@ pub struct Info {
     pub driver: String,
 }
 
-/// What the sync_file says.
+/// The state of the sync_file.
 pub fn info(fd: RawFd) -> Result<Info> {
     let mut fence = FenceInfo::default();
     let mut file = FileInfo { num_fences: 1, fences: std::ptr::from_mut(&mut fence) as u64, ..FileInfo::default() };

@@ -97,7 +97,7 @@ pub enum Outcome {
     NotLoaded,
     /// No session can be made.
     NoSession,
-    /// The engine refused a task, or the runtime a run.
+    /// The engine refused a task, or the runtime refused a run.
     Refused,
     /// It was stopped at its deadline.
     Deadline,
