@@ -109,7 +109,7 @@ class Convolution:
         self.gb = rows.sum(0)
         out = np.zeros(self.shape, np.float32)
         if self.shape[1] == 1:
-            return out  # the image itself: nobody asks
+            return out  # the input is the picture, whose gradient is not used
         parts = (rows @ self.w.reshape(kernels, -1)).reshape(n, h, w, -1, self.k, self.k)
         for r in range(self.k):
             for s in range(self.k):

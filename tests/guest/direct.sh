@@ -52,7 +52,7 @@ interrupts() {
     grep uio_pci_generic /proc/interrupts | { read line first second rest; echo $((first + second)); }
 }
 
-# Interrupts of the line without a cause would be thousands: QEMU keeps a line asserted that nobody has caused.
+# A line without a cause would give thousands of interrupts, because QEMU keeps it asserted.
 counted() {
     before=$(interrupts)
     classifies

@@ -361,7 +361,7 @@ pub(super) fn compressed(arguments: &Compressed) -> Result<Picture, Box<dyn Erro
     Ok(Picture {
         title: arguments.shape.title("Compressed weights"),
         notes: vec![
-            "a bit of WMB for each element, least significant first; weights: what is not zero; WGS: 32 bits per group".into(),
+            "WMB: a bit per element, least significant first; weights: those that are not zero; WGS: 32 bits per group".into(),
             format!(
                 "bytes, each padded to a multiple of 128: weights {kept} -> {}, WMB {} -> {}, WGS {} -> {} (mapped: {})",
                 used.weights,

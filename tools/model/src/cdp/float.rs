@@ -88,15 +88,15 @@ vectorised! {
             let (results, odd) = (results.as_chunks_mut::<WIDTH>().0, odd.as_chunks_mut::<WIDTH>().0);
             let (sums, values) = (sums.as_chunks::<WIDTH>().0, values.as_chunks::<WIDTH>().0);
             for (((results, odd), sums), values) in results.iter_mut().zip(odd).zip(sums).zip(values) {
-                let mut answers = lookup.get::<EXPONENT>(sums);
+                let mut found = lookup.get::<EXPONENT>(sums);
                 for i in 0..WIDTH {
-                    let product = round(answers.factors[i] * values[i]);
-                    answers.odd[i] |= is_outside(product) & !skip_multiply;
-                    let product = if skip_multiply { answers.factors[i] } else { product };
+                    let product = round(found.factors[i] * values[i]);
+                    found.odd[i] |= is_outside(product) & !skip_multiply;
+                    let product = if skip_multiply { found.factors[i] } else { product };
                     results[i] = plain::narrow(product.to_bits());
                 }
-                answers.count(classes);
-                *odd = answers.odd;
+                found.count(classes);
+                *odd = found.odd;
             }
         }
         if lookup.is_exponential {

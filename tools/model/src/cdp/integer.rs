@@ -174,14 +174,14 @@ vectorised! {
         ) {
             let (factors, odd) = (factors.as_chunks_mut::<WIDTH>().0, odd.as_chunks_mut::<WIDTH>().0);
             for ((factors, odd), sums) in factors.iter_mut().zip(odd).zip(sums.as_chunks::<WIDTH>().0) {
-                let answers = lookup.get::<EXPONENT>(sums);
-                answers.count(classes);
-                for (factor, answer) in factors.iter_mut().zip(answers.factors) {
+                let found = lookup.get::<EXPONENT>(sums);
+                found.count(classes);
+                for (factor, value) in factors.iter_mut().zip(found.factors) {
                     // SAFETY: factors are 16-bit integers.
-                    let whole: i32 = unsafe { answer.to_int_unchecked() };
+                    let whole: i32 = unsafe { value.to_int_unchecked() };
                     *factor = whole as i16;
                 }
-                *odd = answers.odd;
+                *odd = found.odd;
             }
         }
         if lookup.is_exponential {

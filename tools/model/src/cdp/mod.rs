@@ -51,7 +51,7 @@ pub struct State {
 struct Memo {
     /// The lookup, tables and precision for which the fields below were made.
     of: Option<(Lookup, Tables, Precision)>,
-    answers: FactorCache,
+    factors: FactorCache,
     integers: Option<Box<Vectors<f64>>>,
     floats: Option<Box<Vectors<f32>>>,
     int8: ThreadBuffers<i8, integer::Buffers<i16, i32>>,
@@ -75,7 +75,7 @@ impl Memo {
         });
         if !is_same {
             match precision {
-                Precision::Int8 => self.answers.clear(),
+                Precision::Int8 => self.factors.clear(),
                 Precision::Int16 => self.integers = Vectors::new(lookup, tables),
                 Precision::Fp16 => self.floats = Vectors::new(lookup, tables),
             }
@@ -109,7 +109,7 @@ pub fn run_with(
     memo.renew(operation, tables);
     let counts = match operation.precision {
         Precision::Int8 => {
-            let engine = Integer::new(isa, operation, tables, Int8(&memo.answers));
+            let engine = Integer::new(isa, operation, tables, Int8(&memo.factors));
             strips::run(&engine, &mut memo.int8, operation, memory)
         }
         Precision::Int16 => {

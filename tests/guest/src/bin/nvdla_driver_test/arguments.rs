@@ -331,7 +331,7 @@ fn submit() -> Result<(), Failed> {
     }
     for fd in [null.as_raw_fd(), node.fd()] {
         let result = call(node.fd(), SUBMIT, &mut fence(&fd));
-        ensure!(matches!(result, Err(Errno::EBADF | Errno::EINVAL)), "a fence that is none: {result:?}");
+        ensure!(matches!(result, Err(Errno::EBADF | Errno::EINVAL)), "a descriptor that is not a fence: {result:?}");
     }
     // No descriptor is free for the requested fence.
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)?;
@@ -378,7 +378,7 @@ fn submit_address() -> Result<(), Failed> {
         let wrong = [
             ("reserved", Address { reserved: 1, ..good }, Errno::EINVAL),
             ("handle 0", Address { handle: 0, ..good }, Errno::ENOENT),
-            ("a handle that is none", Address { handle: 999, ..good }, Errno::ENOENT),
+            ("an unknown handle", Address { handle: 999, ..good }, Errno::ENOENT),
             ("an offset past the end", Address { offset: 1 << 20, ..good }, Errno::EINVAL),
             ("an offset of 2^32", Address { offset: 1 << 32, ..good }, Errno::EINVAL),
             ("an offset of 2^64 - 4096", Address { offset: u64::MAX - 4095, ..good }, Errno::EINVAL),
@@ -453,11 +453,11 @@ fn descriptors() -> Result<(), Failed> {
         change(&mut net);
         nets.push((what, net));
     };
-    spoil("an operation list that is no address", |net| net.network.operation_desc_index = 99);
-    spoil("a graph that is no address", |net| net.network.dependency_graph_index = -1);
+    spoil("an operation list outside the addresses", |net| net.network.operation_desc_index = 99);
+    spoil("a graph outside the addresses", |net| net.network.dependency_graph_index = -1);
     spoil("more operations than the list has", |net| net.network.num_operations = 2000);
-    spoil("a first operation that is none", |net| net.network.op_head[2] = 7);
-    spoil("an operation that waits for ever", |net| net.ops[0].common.dependency_count = 1);
+    spoil("a first operation outside the list", |net| net.network.op_head[2] = 7);
+    spoil("an operation that waits forever", |net| net.ops[0].common.dependency_count = 1);
     spoil("a cube of another address", |net| net.sdp(0).1.src_data.address = 50);
     spoil("a cube past the end", |net| net.sdp(0).1.dst_data.offset = 0x7fff_fff0);
     spoil("a cube that wraps around", |net| net.sdp(0).1.dst_data.offset = 0xffff_ffe0);

@@ -280,7 +280,7 @@ impl<T: Real> Table<T> {
     }
 
     #[inline(always)]
-    fn answer<const EXPONENT: bool>(&self, sums: &[T; WIDTH]) -> Part<T> {
+    fn look_up<const EXPONENT: bool>(&self, sums: &[T; WIDTH]) -> Part<T> {
         let zero = T::default();
         let (mut index, mut fractions) = ([0i32; WIDTH], [0i32; WIDTH]);
         let mut part = Part { places: [0; WIDTH], values: [zero; WIDTH], odd: [false; WIDTH] };
@@ -396,8 +396,8 @@ impl<T: Real> Vectors<T> {
     /// The factors for sums that are neither NaN nor infinite; `EXPONENT` is [`Self::is_exponential`].
     #[inline(always)]
     pub(crate) fn get<const EXPONENT: bool>(&self, sums: &[T; WIDTH]) -> LookupResults<T> {
-        let le = self.le.answer::<EXPONENT>(sums);
-        let lo = self.lo.answer::<false>(sums);
+        let le = self.le.look_up::<EXPONENT>(sums);
+        let lo = self.lo.look_up::<false>(sums);
         let mut results = LookupResults { factors: le.values, classes: [0; WIDTH], odd: [false; WIDTH] };
         for (i, &sum) in sums.iter().enumerate() {
             let (is_lo, class) = self.rule.apply(le.places[i], lo.places[i]);

@@ -143,11 +143,11 @@ impl Joint {
                 miss[index] = position.miss;
                 any |= position.miss;
             }
-            let mut answers = [0i32; BLOCK];
+            let mut results = [0i32; BLOCK];
             for index in 0..BLOCK {
                 let low = self.entries[indices[index] as usize % ENTRIES];
                 let high = self.entries[(indices[index] + 1) as usize % ENTRIES];
-                answers[index] = if NARROW {
+                results[index] = if NARROW {
                     interpolate_narrow(low, high, beyond[index], bits[index])
                 } else {
                     interpolate_wide(low, high, beyond[index], bits[index])
@@ -156,10 +156,10 @@ impl Joint {
             if any != 0 {
                 for index in 0..BLOCK {
                     let slope = self.extend(given[index], miss[index]);
-                    answers[index] = if miss[index] == 0 { answers[index] } else { slope };
+                    results[index] = if miss[index] == 0 { results[index] } else { slope };
                 }
             }
-            block.copy_from_slice(&answers[..block.len()]);
+            block.copy_from_slice(&results[..block.len()]);
         }
     }
 

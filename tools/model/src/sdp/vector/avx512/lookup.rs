@@ -126,17 +126,17 @@ impl<'t> Table<'t> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
     fn look_up(self, joint: &Joint, values: &[i32; PART]) -> [__m512i; 2] {
-        let mut answers = [_mm512_setzero_si512(); 2];
+        let mut results = [_mm512_setzero_si512(); 2];
         let mut all = u16::MAX;
-        for (values, answer) in values.as_chunks::<16>().0.iter().zip(&mut answers) {
+        for (values, result) in values.as_chunks::<16>().0.iter().zip(&mut results) {
             // SAFETY: 16 values.
             let values = unsafe { _mm512_loadu_si512(values.as_ptr().cast()) };
             let (found, hit) = self.find(values);
-            *answer = found;
+            *result = found;
             all &= hit;
         }
         if all == u16::MAX {
-            return answers;
+            return results;
         }
         missing(joint, values)
     }
@@ -167,10 +167,10 @@ impl<'t> Table<'t> {
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
 fn missing(joint: &Joint, values: &[i32; PART]) -> [__m512i; 2] {
-    let mut answers = *values;
-    joint.run::<PART>(&mut answers);
+    let mut results = *values;
+    joint.run::<PART>(&mut results);
     // SAFETY: twice 16 values.
-    [0, 16].map(|at| unsafe { _mm512_loadu_si512(answers.as_ptr().add(at).cast()) })
+    [0, 16].map(|at| unsafe { _mm512_loadu_si512(results.as_ptr().add(at).cast()) })
 }
 
 #[cfg(test)]
