@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 use nvdla_tests::hostile::base::corpus;
 use nvdla_tests::hostile::mutate::mutate;
-use nvdla_tests::hostile::{Base, Bench, Choices, Given};
+use nvdla_tests::hostile::{Base, Bench, Choices, ByteChoices};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
 /// The greatest number of addresses. A task of NVIDIA's compiler has about ten.
@@ -54,7 +54,7 @@ fn changed(config: u8, rest: &[u8]) -> Bench {
     static CORPORA: OnceLock<[Vec<Base>; 3]> = OnceLock::new();
     let corpora = CORPORA.get_or_init(|| CONFIGS.map(|config| corpus(config, None).expect("no files are read")));
     let corpus = &corpora[usize::from(config) % CONFIGS.len()];
-    let mut choices = Given(rest);
+    let mut choices = ByteChoices(rest);
     let base = &corpus[choices.below(corpus.len())];
     let mut bench = Bench::new(base.config);
     bench.load(base);

@@ -15,7 +15,7 @@ use nvdla_tests::hostile::file::{corpus, make, run, File};
 use nvdla_tests::reference::{find, Reference};
 
 /// The greatest number of files that a process runs.
-const EACH: u64 = 5000;
+const MAX_FILES: u64 = 5000;
 /// Kilobytes of address space.
 const SPACE: u64 = 4 << 20;
 const SEED: u64 = 1;
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     let end = next + count;
     let (mut outcomes, mut violations) = (BTreeMap::<String, u64>::new(), 0);
     while next < end {
-        let some = EACH.min(end - next);
+        let some = MAX_FILES.min(end - next);
         let program = match std::env::current_exe() {
             Ok(program) => program,
             Err(error) => {

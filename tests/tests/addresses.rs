@@ -37,7 +37,7 @@ const LAYOUTS: &str = "uapi/src/layout";
 /// it must be right for values that no layout has. Two files of the compiler: SDP's copies, which take the columns of a tensor
 /// for lines and its lines for surfaces, and the comparison of two cubes in a buffer. Random graphs compare their bytes with
 /// plain loops (`compiled.rs`).
-const APART: [&str; 3] =
+const EXEMPT: [&str; 3] =
     ["kmd/engine/src/footprint/", "tools/compiler/src/lower/sdp.rs", "tools/compiler/src/assemble/program.rs"];
 
 /// A file, a piece of code that is found there (as words with spaces between), and why it is no address formula.
@@ -294,7 +294,7 @@ fn addresses_come_from_the_layouts() {
     let mut others = Vec::new();
     for path in paths {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-        if name.starts_with(LAYOUTS) || APART.iter().any(|folder| name.starts_with(folder)) {
+        if name.starts_with(LAYOUTS) || EXEMPT.iter().any(|folder| name.starts_with(folder)) {
             continue;
         }
         for (line, code) in calculations(&fs::read_to_string(&path).unwrap()) {

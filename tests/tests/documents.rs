@@ -45,12 +45,12 @@ fn program(words: &[String]) -> Option<(usize, &'static str)> {
 }
 
 /// What a program prints for `--help`, by its subcommand. Cargo puts programs beside the folder of the tests.
-struct Helps {
+struct HelpTexts {
     folder: PathBuf,
     texts: BTreeMap<Vec<String>, String>,
 }
 
-impl Helps {
+impl HelpTexts {
     fn of(&mut self, command: &[String]) -> &str {
         self.texts.entry(command.to_vec()).or_insert_with(|| {
             let path = self.folder.join(&command[0]);
@@ -71,7 +71,7 @@ fn programs_have_the_options_of_the_commands() {
         eprintln!("skipped: {missing} is not built; `cargo test --workspace` builds all programs");
         return;
     }
-    let mut helps = Helps { folder, texts: BTreeMap::new() };
+    let mut help_texts = HelpTexts { folder, texts: BTreeMap::new() };
     let mut checked = 0;
     for (path, text) in documents() {
         for words in commands(&text) {
@@ -83,7 +83,7 @@ fn programs_have_the_options_of_the_commands() {
             command.extend(arguments.iter().take_while(is_name).take(if program == "nvdla" { 1 } else { 3 }).cloned());
             for option in arguments.iter().filter(|word| word.starts_with('-') && word.len() > 1) {
                 let option = option.split('=').next().unwrap_or(option);
-                let help = helps.of(&command);
+                let help = help_texts.of(&command);
                 let known = help
                     .split(|letter: char| letter.is_whitespace() || ",[=".contains(letter))
                     .any(|word| word == option);

@@ -107,10 +107,10 @@ fn feature<T: Element>(
     let pack: Box<dyn FnMut()> = Box::new(move || cube.pack(order, &plain, &mut memory).unwrap());
     let unpack: Box<dyn FnMut()> = Box::new(move || cube.unpack(order, &packed, &mut back).unwrap());
     let mut cases = Vec::new();
-    for (name, run, way) in [(names[0], pack, Way::Pack), (names[1], unpack, Way::Unpack)] {
+    for (name, run, direction) in [(names[0], pack, Direction::Pack), (names[1], unpack, Direction::Unpack)] {
         cases.push(Case { name: name.to_string(), goal: Some(goal), bytes, run });
         if order == Order::Nchw {
-            cases.extend(limits(&cube, way));
+            cases.extend(limits(&cube, direction));
         }
     }
     cases
@@ -118,7 +118,7 @@ fn feature<T: Element>(
 
 /// From channel planes to atoms, or back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Pack,
     Unpack,
 }
@@ -126,7 +126,7 @@ enum Way {
 /// The upper limit of the machine for a packed cube's channel planes: loads and stores in the order of the conversion, tile by
 /// tile of all rows of a surface, with nothing between them.
 #[cfg(target_arch = "x86_64")]
-fn limits(cube: &Cube, way: Way) -> Vec<Case> {
+fn limits(cube: &Cube, direction: Direction) -> Vec<Case> {
     if !std::is_x86_feature_detected!("avx512f") {
         return Vec::new();
     }
@@ -141,7 +141,7 @@ fn limits(cube: &Cube, way: Way) -> Vec<Case> {
             let run = move || {
                 for (planes, atoms) in planes.chunks_exact_mut(rows * plane).zip(atoms.chunks_exact_mut(rows * plane)) {
                     // SAFETY: the instructions were asked for.
-                    unsafe { limit(planes, atoms, plane, way, whole_lines) };
+                    unsafe { limit(planes, atoms, plane, direction, whole_lines) };
                 }
                 std::hint::black_box((&mut planes, &mut atoms.bytes));
             };
@@ -151,7 +151,7 @@ fn limits(cube: &Cube, way: Way) -> Vec<Case> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn limits(_: &Cube, _: Way) -> Vec<Case> {
+fn limits(_: &Cube, _: Direction) -> Vec<Case> {
     Vec::new()
 }
 
@@ -159,7 +159,7 @@ fn limits(_: &Cube, _: Way) -> Vec<Case> {
 /// row's tile is moved to the start of its cache line.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn limit(planes: &mut [u8], atoms: &mut [u8], plane: usize, way: Way, whole_lines: bool) {
+unsafe fn limit(planes: &mut [u8], atoms: &mut [u8], plane: usize, direction: Direction, whole_lines: bool) {
     use std::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512};
     const TILE: usize = 64;
     let rows = planes.len() / plane;
@@ -176,9 +176,9 @@ unsafe fn limit(planes: &mut [u8], atoms: &mut [u8], plane: usize, way: Way, who
                     at = if off > row * plane + tile * TILE { at.add(TILE - off) } else { at.sub(off) };
                 }
                 let contiguous = atoms.as_mut_ptr().add((tile * rows + row) * TILE);
-                match way {
-                    Way::Pack => _mm512_storeu_si512(contiguous.cast(), _mm512_loadu_si512(at.cast())),
-                    Way::Unpack => _mm512_storeu_si512(at.cast(), _mm512_loadu_si512(contiguous.cast())),
+                match direction {
+                    Direction::Pack => _mm512_storeu_si512(contiguous.cast(), _mm512_loadu_si512(at.cast())),
+                    Direction::Unpack => _mm512_storeu_si512(at.cast(), _mm512_loadu_si512(contiguous.cast())),
                 }
             }
         }

@@ -330,14 +330,14 @@ fn compressed_weights_lie_in_one_memory_with_their_masks_and_sizes() {
     let [data, other] = [address::DATA, address::ROIS];
     assert_eq!(compressed(data, other, &[]), Ok(()));
     assert_eq!(compressed(other, other, &[data, other]), Ok(()));
-    let apart = |surface, memory, other| {
+    let error = |surface, memory, other| {
         let text = "operation 0 (CONV): weight_data lies in";
         Err(format!(
             "{text} {memory} memory, but {surface}, which is read through the same interface, in {other} memory"
         ))
     };
-    assert_eq!(compressed(other, data, &[other]), apart("wmb_data", "primary", "secondary"));
-    assert_eq!(compressed(data, other, &[data]), apart("wgs_data", "secondary", "primary"));
+    assert_eq!(compressed(other, data, &[other]), error("wmb_data", "primary", "secondary"));
+    assert_eq!(compressed(data, other, &[data]), error("wgs_data", "secondary", "primary"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Texts in a kernel message that indicate an error in the kernel or the driver.
-const SPLATS: [&str; 16] = [
+const ERRORS: [&str; 16] = [
     "BUG:",
     "WARNING:",
     "Oops",
@@ -76,8 +76,8 @@ const VMAP_WITHOUT_MEMORY: &str = " at dma_buf_vmap+";
 /// The messages that indicate an error.
 pub fn splats(messages: &[String]) -> Vec<&String> {
     let expected = |message: &str| Path::new(FAIL_NTH).exists() && message.contains(VMAP_WITHOUT_MEMORY);
-    let is_splat = |message: &&String| SPLATS.iter().any(|splat| message.contains(splat));
-    messages.iter().filter(is_splat).filter(|message| !expected(message)).collect()
+    let is_error = |message: &&String| ERRORS.iter().any(|error| message.contains(error));
+    messages.iter().filter(is_error).filter(|message| !expected(message)).collect()
 }
 
 /// A value of `/proc/meminfo` in kB.
@@ -185,7 +185,7 @@ const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
 /// Repeats a call in which the first allocation fails, then the second, and so on, until none fails, and returns how
 /// many failed. `None` on a kernel without fault injection for allocations.
 pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<u32>> {
-    const MOST: u32 = 500;
+    const MAX_ALLOCATIONS: u32 = 500;
     let file = Path::new(FAIL_NTH);
     if !file.exists() {
         return Ok(None);
@@ -196,7 +196,7 @@ pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<
         fs::write(settings.join("verbose"), "0")?;
     }
     fs::write("/sys/kernel/debug/fail_page_alloc/min-order", "0")?;
-    for number in 1..MOST {
+    for number in 1..MAX_ALLOCATIONS {
         // The file stays open: opening it allocates memory, and the count must include the call's allocations only.
         let counter = File::options().read(true).write(true).open(file)?;
         counter.write_all_at(number.to_string().as_bytes(), 0)?;
@@ -209,7 +209,7 @@ pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<
             return if well { Ok(Some(number - 1)) } else { Err(io::Error::other("it failed with all its memory")) };
         }
     }
-    Err(io::Error::other(format!("more than {MOST} allocations")))
+    Err(io::Error::other(format!("more than {MAX_ALLOCATIONS} allocations")))
 }
 
 /// The name of a device in `/sys` on its bus.

@@ -47,9 +47,9 @@ impl Choices for Seeded {
 
 /// Choices from bytes, two bytes per choice; 0 after their end.
 #[derive(Clone, Debug)]
-pub struct Given<'b>(pub &'b [u8]);
+pub struct ByteChoices<'b>(pub &'b [u8]);
 
-impl Choices for Given<'_> {
+impl Choices for ByteChoices<'_> {
     fn number(&mut self) -> u64 {
         let Some((&[low, high], rest)) = self.0.split_first_chunk() else {
             self.0 = &[];

@@ -22,4 +22,4 @@ pub mod steps;
 
 pub use base::Base;
 pub use bench::{Bench, Outcome, Violation};
-pub use choices::{Choices, Given, Seeded};
+pub use choices::{ByteChoices, Choices, Seeded};

@@ -12,7 +12,7 @@ use super::choices::{Choices, Seeded};
 use super::mutate::mutate;
 
 /// The number of consecutive tasks that are made from the same valid one.
-const TOGETHER: u64 = 256;
+const TASKS_PER_BASE: u64 = 256;
 /// The greatest number of steps of a task on the model ([`super::steps`]).
 const STEPS: u64 = 1 << 21;
 /// The greatest numbers of steps and of bytes of a valid task from which others are made.
@@ -111,7 +111,7 @@ impl Plan {
     }
 
     fn position(&self, number: u64) -> usize {
-        let mut choices = Seeded::new(self.seed ^ 0x5eed, number / TOGETHER);
+        let mut choices = Seeded::new(self.seed ^ 0x5eed, number / TASKS_PER_BASE);
         let total = self.weights.last().copied().unwrap_or(0);
         let at = choices.number() % total.max(1);
         self.weights.partition_point(|&sum| sum <= at)

@@ -19,7 +19,7 @@ use crate::ir::{Binary, Graph, Node, Op, PadMode, TensorId, Unary};
 
 /// The least range of a channel that counts, relative to the tensor's. Channels that are nearly zero on the samples may have
 /// larger values on other data.
-const LEAST: f32 = 1.0 / 64.0;
+const MIN_RANGE: f32 = 1.0 / 64.0;
 
 /// The set whose factor is 1.
 const FIXED: usize = 0;
@@ -194,7 +194,7 @@ impl Sets {
             let sets = self.of(node.inputs[0]);
             let most = values.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
             for (&set, value) in sets.iter().zip(&values) {
-                let (range, _) = ranges.entry(set).or_insert((LEAST, LEAST));
+                let (range, _) = ranges.entry(set).or_insert((MIN_RANGE, MIN_RANGE));
                 *range = range.max(value / most);
             }
             let Some(weights) = graph.constant(node.inputs[1]) else { continue };

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use nvdla_model::bdma::Bdma;
-use nvdla_model::memory::{apart, Memory, Port, Span};
+use nvdla_model::memory::{disjoint, Memory, Port, Span};
 use nvdla_model::num::convert::fp32_to_fp16;
 use nvdla_model::registers::Registers;
 use nvdla_model::{cdp, pdp, rubik};
@@ -78,7 +78,7 @@ impl Memory for Bytes {
     fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
         let [read, write] =
             [read, write].map(|Span { address, length, .. }| address as usize..address as usize + length);
-        apart(&mut self.0, read, write)
+        disjoint(&mut self.0, read, write)
     }
 }
 

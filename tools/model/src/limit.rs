@@ -50,7 +50,7 @@ impl Limit {
     }
 
     /// Checks the clock. Once the time is over, the result stays true.
-    fn look(&self) -> bool {
+    fn check_clock(&self) -> bool {
         self.0.as_ref().is_some_and(|deadline| {
             let over = deadline.over.load(Ordering::Relaxed) || Instant::now() >= deadline.at;
             if over {
@@ -76,13 +76,13 @@ thread_local! {
 pub(crate) fn is_over(work: usize) -> bool {
     let work = WORK.get().saturating_add(work);
     WORK.set(work);
-    work >= STEP && look()
+    work >= STEP && check_clock()
 }
 
 #[cold]
 #[inline(never)]
-fn look() -> bool {
-    let over = CURRENT.with_borrow(Limit::look);
+fn check_clock() -> bool {
+    let over = CURRENT.with_borrow(Limit::check_clock);
     // Once the time is over, the next call checks again.
     WORK.set(if over { STEP } else { 0 });
     over
@@ -100,8 +100,8 @@ impl Current {
     /// Calls `work` with this limit as the thread's limit, and restores the thread's own limit afterwards.
     pub(crate) fn with<R>(&self, work: impl FnOnce() -> R) -> R {
         /// Restores a limit, even if `work` panics.
-        struct Back(Limit);
-        impl Drop for Back {
+        struct Restore(Limit);
+        impl Drop for Restore {
             fn drop(&mut self) {
                 CURRENT.set(std::mem::take(&mut self.0));
                 WORK.set(0);
@@ -114,7 +114,7 @@ impl Current {
                 return work();
             }
         }
-        let _back = Back(CURRENT.replace(self.0.clone()));
+        let _restore = Restore(CURRENT.replace(self.0.clone()));
         WORK.set(0);
         work()
     }
@@ -128,7 +128,7 @@ impl Limited<'_> {
         let work = WORK.get().saturating_add(ACCESS + length.saturating_mul(BYTE));
         WORK.set(work);
         work >= STEP && {
-            let over = self.1.look();
+            let over = self.1.check_clock();
             WORK.set(if over { STEP } else { 0 });
             over
         }

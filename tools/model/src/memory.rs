@@ -85,7 +85,7 @@ pub struct Span {
 }
 
 /// Two ranges of the same bytes, the first to read and the second to write; `None` if one is outside or both share a byte.
-pub fn apart(bytes: &mut [u8], read: Range<usize>, write: Range<usize>) -> Option<(&[u8], &mut [u8])> {
+pub fn disjoint(bytes: &mut [u8], read: Range<usize>, write: Range<usize>) -> Option<(&[u8], &mut [u8])> {
     let (read_length, write_length) = (read.end.checked_sub(read.start)?, write.end.checked_sub(write.start)?);
     if read.end <= write.start {
         let (before, after) = bytes.split_at_mut_checked(write.start)?;

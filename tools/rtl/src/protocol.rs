@@ -30,14 +30,14 @@ pub(crate) const INTERRUPT: u32 = 1;
 pub(crate) const IDLE: u32 = 5;
 
 /// Why a request has no reply.
-pub(crate) enum Trouble {
+pub(crate) enum RequestError {
     /// The simulator refuses it.
     Refused(String),
     /// The connection is broken.
     Broken(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for RequestError {
     fn from(error: io::Error) -> Self {
         Self::Broken(error)
     }
@@ -65,7 +65,7 @@ impl Request {
 }
 
 /// Sends a request and waits for its reply.
-pub(crate) fn ask(socket: &mut UnixStream, kind: u32, request: &Request) -> Result<Vec<u8>, Trouble> {
+pub(crate) fn ask(socket: &mut UnixStream, kind: u32, request: &Request) -> Result<Vec<u8>, RequestError> {
     let length = u32::try_from(request.0.len()).map_err(io::Error::other)?;
     let mut message = Vec::with_capacity(8 + request.0.len());
     message.extend(kind.to_le_bytes());
@@ -82,7 +82,7 @@ pub(crate) fn ask(socket: &mut UnixStream, kind: u32, request: &Request) -> Resu
     let mut bytes = vec![0; length as usize];
     socket.read_exact(&mut bytes)?;
     if answered == FAILED {
-        return Err(Trouble::Refused(String::from_utf8_lossy(&bytes).into_owned()));
+        return Err(RequestError::Refused(String::from_utf8_lossy(&bytes).into_owned()));
     }
     if answered != kind {
         return Err(io::Error::other(format!("request {kind} is answered as {answered}")).into());

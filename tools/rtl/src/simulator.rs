@@ -22,14 +22,14 @@ use nvdla_uapi::desc::OpType;
 use thiserror::Error;
 
 use crate::measure::{client_name, Measures};
-use crate::protocol::{self, ask, Hello, Request, State, Trouble};
+use crate::protocol::{self, ask, Hello, Request, RequestError, State};
 
 /// The number of cycles of a run that is limited only by time.
 const UNLIMITED: u64 = u64::MAX;
 /// The time limit for a program's first reply. A large design takes seconds to leave reset, and more on a busy machine.
 const START: Duration = Duration::from_secs(300);
 /// Cycles to run if no unit is enabled, so that register writes take effect.
-const QUIET: u64 = 64;
+const IDLE_CYCLES: u64 = 64;
 
 /// A simulator and its options, as a user writes them: `PROGRAM[,NAME=VALUE]...`.
 ///
@@ -200,8 +200,8 @@ impl Simulator {
         socket.set_read_timeout(Some(START)).map_err(cannot)?;
         let hello = ask(&mut socket, protocol::HELLO, &Request::default().word(protocol::VERSION));
         let hello = hello.and_then(|bytes| Ok(Hello::read(&bytes)?));
-        let hello = hello.map_err(|trouble| {
-            let why = describe(trouble, &mut child);
+        let hello = hello.map_err(|error| {
+            let why = describe(error, &mut child);
             let _ = child.kill();
             let _ = child.wait();
             StartError::Answer { program: program.clone(), why }
@@ -251,7 +251,7 @@ impl Simulator {
     pub fn run(&mut self, limit: Duration) -> bool {
         let milliseconds = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).max(1);
         let busy = self.measures.busy();
-        let cycles = if busy { UNLIMITED } else { QUIET };
+        let cycles = if busy { UNLIMITED } else { IDLE_CYCLES };
         match self.state(protocol::RUN, &Request::default().long(cycles).word(milliseconds)) {
             Some(protocol::INTERRUPT) => true,
             Some(protocol::IDLE) | None => false,
@@ -274,9 +274,9 @@ impl Simulator {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
         }
-        ask(&mut self.socket, kind, request).map_err(|trouble| {
-            let broken = matches!(trouble, Trouble::Broken(_));
-            let why = describe(trouble, &mut self.child);
+        ask(&mut self.socket, kind, request).map_err(|error| {
+            let broken = matches!(error, RequestError::Broken(_));
+            let why = describe(error, &mut self.child);
             let why = format!("the simulator {}: {why}", self.program.display());
             if broken {
                 self.lost = Some(why.clone());
@@ -336,10 +336,10 @@ fn configuration(hello: &Hello) -> Option<&'static Config> {
 }
 
 /// Describes an error, including whether the program has ended.
-fn describe(trouble: Trouble, child: &mut Child) -> String {
-    let error = match trouble {
-        Trouble::Refused(why) => return why,
-        Trouble::Broken(error) => error,
+fn describe(error: RequestError, child: &mut Child) -> String {
+    let error = match error {
+        RequestError::Refused(why) => return why,
+        RequestError::Broken(error) => error,
     };
     // The connection ends slightly earlier than the process.
     let ended = (0..50).find_map(|_| {

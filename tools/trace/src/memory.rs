@@ -12,7 +12,7 @@ use std::io;
 
 use memmap2::{MmapMut, MmapOptions};
 use nix::sys::memfd::{memfd_create, MFdFlags};
-use nvdla_model::memory::{apart, Memory, Port, Span};
+use nvdla_model::memory::{disjoint, Memory, Port, Span};
 use nvdla_model::simulation::Simulation;
 
 /// log2 of a window's bytes.
@@ -86,7 +86,7 @@ impl Memory for TraceMemory {
         // A window that does not exist yet is created by `write`.
         (from == to).then_some(())?;
         let (read, write) = (read_start..read_start + read.length, write_start..write_start + write.length);
-        apart(self.windows.get_mut(&to)?, read, write)
+        disjoint(self.windows.get_mut(&to)?, read, write)
     }
 }
 

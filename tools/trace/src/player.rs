@@ -49,12 +49,12 @@ pub enum Failure {
 }
 
 /// How long a simulator runs between two checks of a register or an interrupt.
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 const WAIT: Duration = Duration::from_millis(100);
 
 /// The number of runs without activity after which waiting for a simulator ends: about 20,000 cycles in total, more than the
 /// design needs to clear its convolution buffer after reset.
-const QUIET: usize = 256;
+const MAX_QUIET_RUNS: usize = 256;
 
 /// The state of a device after a trace has passed.
 pub struct Played<D = Model> {
@@ -141,7 +141,7 @@ impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
             Command::Poll(register, value) => {
                 let mut found = self.read(register)?;
                 while found != *value {
-                    if !self.wait(LOOK)? {
+                    if !self.wait(CHECK_INTERVAL)? {
                         return Err(self.register_differs(register, found, !0, *value));
                     }
                     found = self.read(register)?;
@@ -200,7 +200,7 @@ impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
         let status =
             Named { block: Block::Cdma, register: &cdma::ALL[usize::from(cdma::S_CBUF_FLUSH_STATUS.offset) / 4] };
         while self.device.shares_memory() && self.read(&status)? == 0 {
-            if !self.wait(LOOK)? {
+            if !self.wait(CHECK_INTERVAL)? {
                 return Err(self.unmet("the convolution buffer is not cleared"));
             }
         }
@@ -216,7 +216,7 @@ impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
         // A status register changes slightly later than the pulse that ends an operation.
         self.quiet = if self.device.run(&mut self.memory, limit) { 0 } else { self.quiet + 1 };
         self.stopped()?;
-        Ok(self.quiet < QUIET)
+        Ok(self.quiet < MAX_QUIET_RUNS)
     }
 
     fn stopped(&mut self) -> Result<(), Failure> {
@@ -237,7 +237,7 @@ impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
             if found & mask == value || may_have_ended {
                 return Ok(());
             }
-            if !self.wait(LOOK)? {
+            if !self.wait(CHECK_INTERVAL)? {
                 return Err(self.register_differs(register, found, mask, value));
             }
         }

@@ -13,14 +13,14 @@ use nvdla_trace::{find, Command, Trace};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
 /// The memory that a trace loads or compares, with a margin.
-struct Around {
+struct TraceMemory {
     parts: Vec<(Port, Range<u64>, Vec<u8>)>,
 }
 
 /// The size of the margin around each region in bytes.
 const MARGIN: u64 = 1 << 12;
 
-impl Around {
+impl TraceMemory {
     fn new(trace: &Trace) -> Self {
         let regions = trace.commands.iter().filter_map(|(_, command)| match command {
             Command::Zero(region) | Command::Load(region, _) | Command::Compare(region, _) => Some(region),
@@ -56,7 +56,7 @@ fn slice(part: &Range<u64>, address: u64, length: usize) -> Option<Range<usize>>
         .then(|| (address - part.start) as usize..(address - part.start) as usize + length)
 }
 
-impl Memory for Around {
+impl Memory for TraceMemory {
     fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
         self.parts
             .iter()
@@ -97,7 +97,7 @@ impl Random {
 
 /// Plays the trace's writes with changes, without waiting.
 fn play_changed(trace: &Trace, config: &'static Config, random: &mut Random, often: u64) -> (usize, usize) {
-    let mut memory = Around::new(trace);
+    let mut memory = TraceMemory::new(trace);
     let mut model = Model::new(config);
     let (mut runs, mut stops) = (0, 0);
     for (_, command) in &trace.commands {

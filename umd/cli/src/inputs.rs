@@ -14,7 +14,7 @@ use std::path::Path;
 use tracing::{info, warn};
 
 /// An input tensor, and the files that fill it.
-pub(crate) struct Given {
+pub(crate) struct GivenInput {
     /// The tensor.
     pub(crate) tensor: TensorInfo,
     /// The files, or none.
@@ -22,9 +22,9 @@ pub(crate) struct Given {
 }
 
 /// Fills every input. An input without a file is zero, as in NVIDIA's program.
-pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Vec<Given>, Failure> {
+pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Vec<GivenInput>, Failure> {
     let mut given: Vec<_> =
-        session.inputs().map(|tensor| Given { tensor: tensor.clone(), files: Vec::new() }).collect();
+        session.inputs().map(|tensor| GivenInput { tensor: tensor.clone(), files: Vec::new() }).collect();
     for argument in &args.input {
         let (index, file) = session.find_named(Direction::Input, argument)?;
         let file = Path::new(file);
@@ -65,7 +65,7 @@ pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Ve
         images(args, &first.tensor, session.input_mut(0)?)?;
         first.files.extend(args.image.iter().map(|file| file.display().to_string()));
     }
-    for Given { tensor, files } in &given {
+    for GivenInput { tensor, files } in &given {
         if files.is_empty() {
             warn!("the input {:?} gets neither --image nor --input: it is all zero", tensor.name);
         }

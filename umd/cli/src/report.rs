@@ -4,7 +4,7 @@
 
 use crate::args::Args;
 use crate::failure::Failure;
-use crate::inputs::Given;
+use crate::inputs::GivenInput;
 use crate::json;
 use crate::outputs::{is_classes, Class, Outputs};
 use nvdla_runtime::compare::Comparison;
@@ -21,7 +21,7 @@ pub(crate) struct Report<'a> {
     args: &'a Args,
     device: DeviceInfo,
     reason: String,
-    inputs: Vec<Given>,
+    inputs: Vec<GivenInput>,
     runs: Vec<nvdla_runtime::session::Report>,
     wrote: Vec<PathBuf>,
     /// The results go to the standard error, because an output tensor goes to the standard output.
@@ -78,7 +78,7 @@ impl<'a> Report<'a> {
         args: &'a Args,
         session: &Session<D>,
         reason: String,
-        inputs: Vec<Given>,
+        inputs: Vec<GivenInput>,
         to_stderr: bool,
     ) -> Self {
         Self { args, device: session.device(), reason, inputs, runs: Vec::new(), wrote: Vec::new(), to_stderr }
@@ -95,7 +95,7 @@ impl<'a> Report<'a> {
         }
         let mut out = self.out();
         writeln!(out, "device: {}: {}", self.device, self.reason)?;
-        for Given { tensor, files } in &self.inputs {
+        for GivenInput { tensor, files } in &self.inputs {
             let files = if files.is_empty() { "zeros".to_owned() } else { files.join(", ") };
             writeln!(out, "input {:?} ({}): {files}", tensor.name, shape(tensor))?;
         }
@@ -249,7 +249,7 @@ impl<'a> Report<'a> {
             format: format(tensor),
             best: batches.iter().map(|batch| batch.iter().map(best).collect()).collect(),
         };
-        let input = |Given { tensor, files }: &Given| json::Input {
+        let input = |GivenInput { tensor, files }: &GivenInput| json::Input {
             name: tensor.name.clone(),
             shape: tensor.shape(),
             format: format(tensor),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use memmap2::{Advice, MmapMut};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 #[cfg(feature = "model")]
-use nvdla_model::memory::apart;
+use nvdla_model::memory::disjoint;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::RamType;
 
@@ -133,11 +133,11 @@ impl Store {
         let end = |buffer: &Buffer| buffer.address + buffer.pages.length() as u64 + self.page;
         let mut taken: Vec<_> = self.buffers.iter().flatten().map(|buffer| buffer.address..end(buffer)).collect();
         taken.sort_unstable_by_key(|taken| taken.start);
-        let apart = length.checked_add(self.page)?;
+        let distance = length.checked_add(self.page)?;
         self.ranges.iter().find_map(|range| {
             let mut next = range.start;
             for taken in taken.iter().filter(|taken| range.contains(&taken.start)) {
-                if taken.start.checked_sub(next)? >= apart {
+                if taken.start.checked_sub(next)? >= distance {
                     return Some(next);
                 }
                 next = taken.end;
@@ -169,7 +169,7 @@ impl Store {
         (to, write): (Handle, Range<usize>),
     ) -> Option<(&[u8], &mut [u8])> {
         if from == to {
-            return apart(self.pages_mut(from)?, read, write);
+            return disjoint(self.pages_mut(from)?, read, write);
         }
         let [from, to] = self.buffers.get_disjoint_mut([from.0 as usize, to.0 as usize]).ok()?;
         Some((from.as_ref()?.pages().get(read)?, to.as_mut()?.pages_mut()?.get_mut(write)?))

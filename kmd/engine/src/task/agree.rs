@@ -65,7 +65,7 @@ fn at_most(name: Name, value: u64, maximum: u64) -> Result<(), Reason> {
 }
 
 /// The last position at which the last kernel may end, with all the padding that the registers can hold.
-fn beyond(size: u16, before: u8) -> u64 {
+fn largest_end(size: u16, before: u8) -> u64 {
     u64::from(size) + u64::from(before) + MOST_PADDING - 1
 }
 
@@ -148,8 +148,16 @@ impl Convolution<'_> {
         mismatch(Name::new("kernel_channel_csc"), channels, other, op.input_channel_csc.into())?;
         self.post_extension()?;
         let [right, bottom] = self.last();
-        at_most(Name::new("the column where the last kernel ends"), right, beyond(op.input_width_csc, op.pad_x_left))?;
-        at_most(Name::new("the line where the last kernel ends"), bottom, beyond(op.input_height_csc, op.pad_y_top))
+        at_most(
+            Name::new("the column where the last kernel ends"),
+            right,
+            largest_end(op.input_width_csc, op.pad_x_left),
+        )?;
+        at_most(
+            Name::new("the line where the last kernel ends"),
+            bottom,
+            largest_end(op.input_height_csc, op.pad_y_top),
+        )
     }
 
     fn pixel(&self, format: PixelFormat) -> Result<(), Reason> {
@@ -169,7 +177,11 @@ impl Convolution<'_> {
             columns * u64::from(op.conv_stride_x) * u64::from(format.channels) + u64::from(op.kernel_channel_csc);
         at_most(Name::new("the element where the last kernel ends"), last, self.line() / self.element())?;
         let [_, bottom] = self.last();
-        at_most(Name::new("the line where the last kernel ends"), bottom, beyond(op.input_height_csc, op.pad_y_top))
+        at_most(
+            Name::new("the line where the last kernel ends"),
+            bottom,
+            largest_end(op.input_height_csc, op.pad_y_top),
+        )
     }
 
     fn winograd(&self) -> Result<(), Reason> {

@@ -10,7 +10,7 @@ use super::super::footprint::{footprint, Registers};
 use super::super::image::{code, fit, minus_one, BufferAddress, Program, Transfers, TRANSFER_WORDS};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
-use super::surface::{apart, require_memory, Bytes, Context};
+use super::surface::{require_disjoint, require_memory, Bytes, Context};
 use crate::uapi::desc::{BdmaSurface, BdmaTransfer, OpType, MAX_BDMA_TRANSFERS};
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::Nest;
@@ -134,6 +134,6 @@ fn side<M: TaskMemory + ?Sized>(
     let strides = [surface_stride, line_stride].map(u64::from);
     let lines = Nest::as_programmed(transfer.line_size.into(), counts, strides)
         .map_err(|error| Reason::Layout { surface: name, error })?;
-    apart(&lines, ["surface stride", "line stride"].map(|field| Name::of(name, field)), strides)?;
+    require_disjoint(&lines, ["surface stride", "line stride"].map(|field| Name::of(name, field)), strides)?;
     context.address_at(name, address, 0, &Bytes::plain(Data::Feature, lines.span()))
 }

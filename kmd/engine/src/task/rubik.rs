@@ -9,7 +9,7 @@ use super::super::error::{Name, Reason};
 use super::super::image::{code, minus_one, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
-use super::surface::{apart, require_memory, Bytes, Context, Named};
+use super::surface::{require_disjoint, require_memory, Bytes, Context, Named};
 use crate::uapi::desc::{RubikOp, RubikSurface};
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::feature::Atoms;
@@ -126,7 +126,7 @@ fn planar<M: TaskMemory + ?Sized>(
     let layout = |error| Reason::Layout { surface: surface.name, error };
     let line = Atoms::of(context.config, op.precision).planar_line(extents.w as usize) as u64;
     let planes = Nest::as_programmed(line, [extents.c, extents.h].map(u64::from), strides).map_err(layout)?;
-    apart(&planes, ["plane_stride", "line_stride"].map(|field| surface.field(field)), strides)?;
+    require_disjoint(&planes, ["plane_stride", "line_stride"].map(|field| surface.field(field)), strides)?;
     Ok(Bytes {
         data: Data::Feature,
         span: planes.span(),

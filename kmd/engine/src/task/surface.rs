@@ -99,7 +99,7 @@ impl Bytes {
 }
 
 /// Refuses pieces that overlap. `names` and `values` are those of the strides of the nest's levels.
-pub(super) fn apart<const LEVELS: usize>(
+pub(super) fn require_disjoint<const LEVELS: usize>(
     pieces: &Nest<LEVELS>,
     names: [Name; LEVELS],
     strides: [u64; LEVELS],

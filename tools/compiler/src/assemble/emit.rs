@@ -86,7 +86,7 @@ impl<'a> Emitter<'a> {
     fn new(program: &'a Program, plan: &'a Plan) -> Self {
         let contents = Contents::default();
         let (shared, bound) = (Vec::new(), Vec::new());
-        let whole = whole(program);
+        let whole = whole_buffers(program);
         let mut emitter = Self { program, plan, contents, shared, constants: 0, pool: 0, sram: 0, bound, whole };
         let named = |(constant, &offset): (&super::program::Constant, &u32)| (constant.name.clone(), u64::from(offset));
         let constants = program.constants.iter().zip(&plan.constants).map(named).collect();
@@ -473,7 +473,7 @@ fn uses_tables(operations: &[Operation]) -> bool {
 }
 
 /// For each buffer, whether every operation that accesses it uses all of it.
-fn whole(program: &Program) -> Vec<bool> {
+fn whole_buffers(program: &Program) -> Vec<bool> {
     let mut whole = vec![true; program.buffers.len()];
     let mut look = |cube: &Cube| {
         if let Some(id) = cube.buffer() {

@@ -58,7 +58,7 @@ const LAYERS: &[&str] = &[
 /// The value of a parameter that is not given, or is determined by the input.
 const ABSENT: i64 = -233;
 
-pub(super) fn knows(kind: &str) -> bool {
+pub(super) fn is_known(kind: &str) -> bool {
     LAYERS.contains(&kind)
 }
 
@@ -80,7 +80,7 @@ impl Reader<'_> {
         inputs: &[TensorId],
         options: &Options,
     ) -> Result<Vec<TensorId>, String> {
-        if !knows(l.kind) {
+        if !is_known(l.kind) {
             return Err(why_not(l.kind));
         }
         match l.kind {

@@ -205,7 +205,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
         let outputs = match known {
             Some(inputs) => reader.layer(layer, &inputs, options).map_err(|reason| Some(refuse(reason))),
             // An earlier layer could not be read. Without shapes only this layer's name can be checked.
-            None if layers::knows(layer.kind) => Err(None),
+            None if layers::is_known(layer.kind) => Err(None),
             None => Err(Some(refuse(layers::why_not(layer.kind)))),
         };
         let outputs = outputs.map(|outputs| outputs.into_iter().map(Some).collect::<Vec<_>>());

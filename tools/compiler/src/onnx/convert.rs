@@ -145,7 +145,7 @@ const MOVING: &[&str] = &[
 ];
 
 /// Whether an operator is read.
-pub(super) fn knows(domain: &str, operator: &str) -> bool {
+pub(super) fn is_known(domain: &str, operator: &str) -> bool {
     match domain {
         "" | "ai.onnx" => OPERATORS.contains(&operator),
         "com.microsoft" => MICROSOFT.contains(&operator),

@@ -312,7 +312,7 @@ impl Reader {
             Some(Refusal { node: node.name.clone(), operator: node.operator(), shapes: shapes.clone(), reason })
         };
         let domain = node.proto.domain.as_str();
-        if !convert::knows(domain, &node.proto.op_type) {
+        if !convert::is_known(domain, &node.proto.op_type) {
             return Err(refuse(convert::why_not(&node.proto.op_type)));
         }
         if inputs.iter().any(|value| matches!(value, TensorValue::Unknown)) {

@@ -76,7 +76,7 @@ pub(super) fn picture(arguments: &Arguments) -> Result<Picture, Box<dyn Error>> 
         cells.extend((0..gap.min(8)).map(|_| Cell::gap()));
         let batch = if extents.n > 1 { format!("n{n} ") } else { String::new() };
         let row = Row::new(format!("{at:#06x} {batch}surface {surface} line {h}"), cells);
-        rows.push(if h == 0 && index > 0 { row.apart() } else { row });
+        rows.push(if h == 0 && index > 0 { row.separated() } else { row });
     }
     Ok(Picture {
         title: format!("Feature cube {}x{}x{}, {form}", extents.w, extents.h, extents.c),

@@ -91,7 +91,7 @@ pub(super) fn picture(arguments: &Arguments) -> Result<Picture, Box<dyn Error>> 
                     .collect();
                 let at = operands.element_offset(first, h, w);
                 let row = Row::new(format!("{at:#06x} surface {surface} line {h} w{w}"), cells);
-                rows.push(if h == 0 && w == 0 && surface > 0 { row.apart() } else { row });
+                rows.push(if h == 0 && w == 0 && surface > 0 { row.separated() } else { row });
             }
         }
     }

@@ -60,7 +60,7 @@ impl Row {
 
     /// The same row, not adjacent to the one above.
     #[must_use]
-    pub fn apart(self) -> Self {
+    pub fn separated(self) -> Self {
         Self { separated: true, ..self }
     }
 }
@@ -96,7 +96,7 @@ impl Picture {
         }
         let count = self.rows.len();
         if count > MAX_ROWS {
-            let left_out = Row::new(format!("… {} rows …", count - MAX_ROWS + 1), Vec::new()).apart();
+            let left_out = Row::new(format!("… {} rows …", count - MAX_ROWS + 1), Vec::new()).separated();
             self.rows.splice(MAX_ROWS - 9..count - 8, [left_out]);
         }
         self

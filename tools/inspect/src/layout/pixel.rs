@@ -73,7 +73,7 @@ pub(super) fn picture(arguments: &Arguments) -> Result<Picture, Box<dyn Error>> 
                 if h + 1 < height { image.line_stride(plane) } else { image.span(plane) - image.line_offset(plane, h) };
             cells.extend((0..((rest - end) / bytes).min(8)).map(|_| Cell::padding("")));
             let row = Row::new(format!("plane {plane} {:#05x} line {h}", image.line_offset(plane, h)), cells);
-            rows.push(if h == 0 && plane > 0 { row.apart() } else { row });
+            rows.push(if h == 0 && plane > 0 { row.separated() } else { row });
         }
     }
     Ok(Picture {

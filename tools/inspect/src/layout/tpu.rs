@@ -191,7 +191,7 @@ fn scatter(tensor: &Tensor) -> Result<Picture, Box<dyn Error>> {
                 })
                 .collect();
             let line = Row::new(format!("n{n} block row {row}"), cells);
-            rows.push(if row == 0 && n > 0 { line.apart() } else { line });
+            rows.push(if row == 0 && n > 0 { line.separated() } else { line });
         }
     }
     Ok(Picture {
@@ -245,7 +245,7 @@ fn blocks<L: Layout>(
                 let what = tensor.channel(npu, row).map_or("empty".into(), |c| format!("c{c}"));
                 let line =
                     Row::new(format!("NPU {npu} +{:#05x} n{n} {what}", tensor.start_offset() + from * element), cells);
-                rows.push(if n == 0 && row == 0 && npu > 0 { line.apart() } else { line });
+                rows.push(if n == 0 && row == 0 && npu > 0 { line.separated() } else { line });
             }
         }
     }

@@ -107,7 +107,7 @@ fn rows<L: Layout, K: PartialEq>(
     together: impl Fn(Index) -> K,
     text: impl Fn(Index, Index) -> String,
     label: impl Fn(Index) -> String,
-    apart: impl Fn(Index, Index) -> bool,
+    separated: impl Fn(Index, Index) -> bool,
 ) -> Vec<Row> {
     let mut runs: Vec<(u64, Index, Index)> = Vec::new();
     for (at, index) in layout.elements() {
@@ -121,13 +121,13 @@ fn rows<L: Layout, K: PartialEq>(
     for (at, first, last) in runs {
         let cell = Cell::new(text(first, last), first.n as usize);
         match rows.last_mut() {
-            Some(row) if before.is_some_and(|before| first.n > before.n && !apart(before, first)) => {
+            Some(row) if before.is_some_and(|before| first.n > before.n && !separated(before, first)) => {
                 row.cells.push(cell);
             }
             _ => {
                 let row = Row::new(format!("{at:#07x} {}", label(first)), vec![cell]);
-                let set_apart = before.is_some_and(|before| apart(before, first));
-                rows.push(if set_apart { row.apart() } else { row });
+                let is_separate = before.is_some_and(|before| separated(before, first));
+                rows.push(if is_separate { row.separated() } else { row });
             }
         }
         before = Some(last);
@@ -337,7 +337,7 @@ pub(super) fn compressed(arguments: &Compressed) -> Result<Picture, Box<dyn Erro
                 Cell::new(value.to_string(), group as usize)
             }
         });
-        rows.push(Row::new(format!("mapped, group {group}"), values.collect()).apart());
+        rows.push(Row::new(format!("mapped, group {group}"), values.collect()).separated());
         let bits = (element..element + count).map(|index| {
             let (byte, bit) = compressed.mask_bit(index * bytes as u64);
             let set = wmb[byte as usize] >> bit & 1;

@@ -290,9 +290,9 @@ impl<const N: usize> Accumulators<N> {
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub fn add_first(&mut self, quarters: &[i8; N], sums: &[i64; N], count: usize) {
-        const TOGETHER: usize = 16;
-        for first in (0..count.min(N)).step_by(TOGETHER) {
-            for i in first..N.min(first + TOGETHER) {
+        const GROUP: usize = 16;
+        for first in (0..count.min(N)).step_by(GROUP) {
+            for i in first..N.min(first + GROUP) {
                 let (exponent, own, sum) = (4 * i64::from(quarters[i]), self.mantissas[i], sums[i]);
                 (self.exponents[i], self.mantissas[i]) = add_lane(self.exponents[i], own, exponent, sum);
             }

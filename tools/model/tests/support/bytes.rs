@@ -9,7 +9,7 @@ use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::Register;
 use proptest::prelude::*;
 
-use nvdla_model::memory::{apart, Memory, Port, Span};
+use nvdla_model::memory::{disjoint, Memory, Port, Span};
 use nvdla_model::registers::Registers;
 use nvdla_model::stream::{Samples, Stream};
 
@@ -40,7 +40,7 @@ impl Memory for Bytes {
 
     fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
         let [read, write] = [read, write].map(|span| self.range(span.port, span.address, span.length));
-        apart(&mut self.bytes, read?, write?)
+        disjoint(&mut self.bytes, read?, write?)
     }
 }
 

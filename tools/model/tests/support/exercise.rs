@@ -15,7 +15,7 @@ use nvdla_uapi::reg::{
 };
 
 use nvdla_model::device::Model;
-use nvdla_model::memory::{apart, Memory, Port, Span, Stop};
+use nvdla_model::memory::{disjoint, Memory, Port, Span, Stop};
 
 /// Bytes of each of the two memories.
 const MEMORY: usize = 1 << 16;
@@ -53,8 +53,8 @@ impl Memory for Small {
         let [from, to] = [read, write].map(|span| Self::range(span.address, span.length));
         let [primary, secondary] = &mut self.bytes;
         match (read.port, write.port) {
-            (Port::Primary, Port::Primary) => apart(primary, from?, to?),
-            (Port::Secondary, Port::Secondary) => apart(secondary, from?, to?),
+            (Port::Primary, Port::Primary) => disjoint(primary, from?, to?),
+            (Port::Secondary, Port::Secondary) => disjoint(secondary, from?, to?),
             (Port::Primary, Port::Secondary) => Some((primary.get(from?)?, secondary.get_mut(to?)?)),
             (Port::Secondary, Port::Primary) => Some((secondary.get(from?)?, primary.get_mut(to?)?)),
         }

@@ -58,7 +58,7 @@ impl Memory for Reserved {
 
     fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
         let (read, write) = (Self::place(read.address, read.length)?, Self::place(write.address, write.length)?);
-        nvdla_model::memory::apart(&mut self.0, read, write)
+        nvdla_model::memory::disjoint(&mut self.0, read, write)
     }
 }
 

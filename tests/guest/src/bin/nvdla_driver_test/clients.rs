@@ -33,7 +33,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// Runs `rounds` tasks on a separate client and checks each.
-fn answers(node: &Node, seed: u8, rounds: u8) -> Result<(), String> {
+fn run_tasks(node: &Node, seed: u8, rounds: u8) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
     let node = Node::open(node.path()).map_err(|error| failed(&error))?;
     let mut test_task = TestTask::copies(&node, 1 + usize::from(seed) % 3).map_err(|error| failed(&error))?;
@@ -55,7 +55,7 @@ fn own_answers() -> Result<(), Failed> {
             .map(|seed| {
                 scope.spawn({
                     let node = &node;
-                    move || answers(node, seed, 25)
+                    move || run_tasks(node, seed, 25)
                 })
             })
             .collect();
@@ -70,7 +70,7 @@ fn devices_at_once() -> Result<(), Failed> {
         let threads: Vec<_> = nodes
             .iter()
             .flat_map(|node| (0..2).map(move |seed| (node, seed)))
-            .map(|(node, seed)| scope.spawn(move || answers(node, seed, 25)))
+            .map(|(node, seed)| scope.spawn(move || run_tasks(node, seed, 25)))
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
     });
@@ -79,7 +79,7 @@ fn devices_at_once() -> Result<(), Failed> {
 
 /// Two clients queue the same number of tasks, one after the other. The device must then alternate between them.
 fn fair() -> Result<(), Failed> {
-    const EACH: usize = 40;
+    const TASKS_PER_CLIENT: usize = 40;
     /// The duration of a task in microseconds.
     const DELAY: u32 = 3000;
     let nodes = [first()?, first()?];
@@ -90,7 +90,7 @@ fn fair() -> Result<(), Failed> {
     let gate = timeline.fence(1)?;
     let mut fences = Vec::new();
     for client in 0..2 {
-        for _ in 0..EACH {
+        for _ in 0..TASKS_PER_CLIENT {
             let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
             let fence = test_tasks[client].submit(&nodes[client], options)?.fence.ok_or("no fence")?;
             fences.push((client, fence));
@@ -109,13 +109,13 @@ fn fair() -> Result<(), Failed> {
     let busy = [nodes[0].usage("drm-engine-dla")?, nodes[1].usage("drm-engine-dla")?];
     println!(
         "fairness: {changes} changes of client in {} tasks; {} and {} us of the device",
-        2 * EACH,
+        2 * TASKS_PER_CLIENT,
         busy[0] / 1000,
         busy[1] / 1000
     );
-    equal("changes of client", changes, 2 * EACH - 1)?;
+    equal("changes of client", changes, 2 * TASKS_PER_CLIENT - 1)?;
     // Each client is charged the time of its own tasks, and no two tasks ran at the same time.
-    let least = (EACH * DELAY as usize) as u64 * 1000;
+    let least = (TASKS_PER_CLIENT * DELAY as usize) as u64 * 1000;
     ensure!(busy.iter().all(|&time| time >= least), "the device worked {busy:?} ns for them, not {least} each");
     let passed = start.elapsed().as_nanos() as u64;
     ensure!(busy[0] + busy[1] <= passed, "the device worked {busy:?} ns for them in {passed}");

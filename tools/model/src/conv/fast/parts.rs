@@ -18,7 +18,7 @@ const SURFACES: usize = 8;
 /// Largest number of panels per part.
 pub const PANELS: usize = 2;
 /// Largest number of surfaces whose lines are split together.
-const TOGETHER: usize = 64;
+const MAX_SURFACES: usize = 64;
 
 /// Some output lines of a panel, in one cube.
 pub struct Part<'a, T> {
@@ -46,7 +46,7 @@ struct Band<'a, T> {
     batch: usize,
     panel: usize,
     lines: Range<usize>,
-    surfaces: [&'a mut [T]; TOGETHER],
+    surfaces: [&'a mut [T]; MAX_SURFACES],
 }
 
 impl<T> Band<'_, T> {
@@ -91,7 +91,7 @@ impl Cut {
     }
 
     /// Passes all lines of each panel to `compute`, on this thread.
-    fn whole<T>(&self, samples: &mut [T], compute: &impl Fn(Part<'_, T>)) {
+    fn run_serially<T>(&self, samples: &mut [T], compute: &impl Fn(Part<'_, T>)) {
         let mut all = samples.chunks_exact_mut(self.height * self.line);
         let mut batch = 0;
         while all.len() > 0 {
@@ -190,7 +190,7 @@ pub fn each<T: Send, const N: usize>(
     let input = input.width * input.height * input.channels * operation.element();
     let by_lines = threads > 1
         && height >= threads
-        && surfaces <= TOGETHER
+        && surfaces <= MAX_SURFACES
         && input >= operation.kernels * operation.kernel_bytes();
     let together = if by_lines { panels } else { 1 };
     let groups = panels.div_ceil(together);
@@ -200,7 +200,7 @@ pub fn each<T: Send, const N: usize>(
     let step = height.div_ceil(pieces);
     let cut = Cut { lanes, height, line: width * lanes, surfaces, per_panel, together, groups, step };
     if threads == 1 {
-        cut.whole(samples, compute);
+        cut.run_serially(samples, compute);
     } else {
         let limit = Current::get();
         cut.groups(samples, 0, all, &|part| limit.with(|| compute(part)));
@@ -216,7 +216,7 @@ mod tests {
         let (lanes, height, line, batch) = (8, 7, 3, 2);
         for surfaces in [1, 2, 5, 16, 17, 64] {
             for (per_panel, step) in [(1, 7), (1, 4), (2, 1), (8, 3)] {
-                for together in [1, 3, TOGETHER / per_panel] {
+                for together in [1, 3, MAX_SURFACES / per_panel] {
                     let groups = usize::div_ceil(surfaces, per_panel * together);
                     let cut = Cut { lanes, height, line, surfaces, per_panel, together, groups, step };
                     let number = |mut part: Part<'_, usize>| {
@@ -230,7 +230,7 @@ mod tests {
                     };
                     let [mut shared, mut alone] = [(); 2].map(|()| vec![usize::MAX; batch * surfaces * height * line]);
                     cut.groups(&mut shared, 0, groups * batch, &number);
-                    cut.whole(&mut alone, &number);
+                    cut.run_serially(&mut alone, &number);
                     for samples in [shared, alone] {
                         assert!(samples.iter().copied().eq(0..samples.len()), "{cut:?}");
                     }

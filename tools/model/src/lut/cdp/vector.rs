@@ -77,13 +77,13 @@ pub(crate) trait Real:
     ///
     /// # Safety
     /// It is from 0 to 2^31 - 1.
-    unsafe fn whole(self) -> i32;
+    unsafe fn to_int(self) -> i32;
     /// log2 of a positive number, and the sixteen bits below its leading one.
     fn log(self) -> (i32, i32);
     /// Whether the hardware may treat a distance as zero that is not zero.
     fn is_uncertain(distance: Self) -> bool;
     /// `entry + rise * fraction / 2^16`, and whether the hardware's result may differ.
-    fn between(entry: Self, rise: Self, fraction: i32) -> (Self, bool);
+    fn interpolate(entry: Self, rise: Self, fraction: i32) -> (Self, bool);
 }
 
 impl Real for f64 {
@@ -120,7 +120,7 @@ impl Real for f64 {
     }
 
     #[inline(always)]
-    unsafe fn whole(self) -> i32 {
+    unsafe fn to_int(self) -> i32 {
         // SAFETY: as the caller promises.
         unsafe { self.to_int_unchecked() }
     }
@@ -138,7 +138,7 @@ impl Real for f64 {
     }
 
     #[inline(always)]
-    fn between(entry: Self, rise: Self, fraction: i32) -> (Self, bool) {
+    fn interpolate(entry: Self, rise: Self, fraction: i32) -> (Self, bool) {
         let product = rise * Self::from(fraction) * (1.0 / 65536.0);
         // Half away from zero.
         // SAFETY: 17 bits.
@@ -209,7 +209,7 @@ impl Real for f32 {
     }
 
     #[inline(always)]
-    unsafe fn whole(self) -> i32 {
+    unsafe fn to_int(self) -> i32 {
         // SAFETY: as the caller promises.
         unsafe { self.to_int_unchecked() }
     }
@@ -226,7 +226,7 @@ impl Real for f32 {
     }
 
     #[inline(always)]
-    fn between(entry: Self, rise: Self, fraction: i32) -> (Self, bool) {
+    fn interpolate(entry: Self, rise: Self, fraction: i32) -> (Self, bool) {
         let rise = round(rise * round(fraction as Self * (1.0 / 65536.0)));
         let sum = round(rise + entry);
         // An exact sum of zero has the sign of the first operand.
@@ -296,9 +296,9 @@ impl<T: Real> Table<T> {
                 let scaled = if is_positive { distance * self.steps } else { zero };
                 let scaled = if scaled < last { scaled } else { last };
                 // SAFETY: the number is from 0 to `last`.
-                let at = unsafe { scaled.whole() };
+                let at = unsafe { scaled.to_int() };
                 // SAFETY: the difference is from 0 to 1.
-                (at, unsafe { ((scaled - T::from_index(at)) * T::FRACTION).whole() })
+                (at, unsafe { ((scaled - T::from_index(at)) * T::FRACTION).to_int() })
             };
             (index[i], fractions[i]) = (at, fraction);
             let place = if at >= self.last as i32 { OVER } else { HIT };
@@ -311,7 +311,7 @@ impl<T: Real> Table<T> {
         }
         let ends = [self.entries[0], self.entries[self.last & (LENGTH - 1)]];
         for i in 0..WIDTH {
-            let (value, odd) = T::between(part.values[i], rises[i], fractions[i]);
+            let (value, odd) = T::interpolate(part.values[i], rises[i], fractions[i]);
             let (under, over) = (part.places[i] == UNDER, part.places[i] == OVER);
             part.odd[i] |= (!under & !over & odd) | (under & !self.flat[0]) | (over & !self.flat[1]);
             let value = if under { ends[0] } else { value };

@@ -3,7 +3,7 @@
 //! The average of fp16.
 
 #[cfg(target_arch = "x86_64")]
-use super::avx512::fp16::Tame;
+use super::avx512::fp16::Avx512Pooling;
 use super::lines::{LineBuffers, Lines, OutputLine, PooledPart};
 use super::portable::{Method, Portable};
 use crate::memory::Stop;
@@ -15,7 +15,7 @@ use crate::pdp::setup::{nans, Part, Setup, KERNEL_MAX};
 pub(super) struct Fp16Average {
     /// The method for lines whose numbers are all ordinary.
     #[cfg(target_arch = "x86_64")]
-    tame: Option<Tame>,
+    pooling: Option<Avx512Pooling>,
     /// The method for lines without NaNs.
     portable: Portable<Average, 16>,
 }
@@ -25,14 +25,14 @@ impl Fp16Average {
     pub(super) fn new(setup: &Setup, part: &Part) -> Option<Self> {
         let average = Average::new(setup, part)?;
         #[cfg(target_arch = "x86_64")]
-        let tame = {
+        let pooling = {
             let Average { flush, columns, lines, width, height } = average;
-            let tame = || Tame::new(flush, columns, lines, [width, height]);
-            setup.isa.has_avx512().then(tame).flatten()
+            let pooling = || Avx512Pooling::new(flush, columns, lines, [width, height]);
+            setup.isa.has_avx512().then(pooling).flatten()
         };
         Some(Self {
             #[cfg(target_arch = "x86_64")]
-            tame,
+            pooling,
             portable: Portable(average),
         })
     }
@@ -43,8 +43,8 @@ impl Lines for Fp16Average {
 
     fn line(&self, buffers: &mut LineBuffers, at: OutputLine<'_>, line: &mut [u8]) -> Result<usize, Stop> {
         #[cfg(target_arch = "x86_64")]
-        if let Some(tame) = &self.tame {
-            if tame.make(&mut buffers.first, at, line)? {
+        if let Some(pooling) = &self.pooling {
+            if pooling.make(&mut buffers.first, at, line)? {
                 return Ok(0);
             }
         }

@@ -24,16 +24,16 @@ pub(super) const LANES: usize = 16;
 /// An fp16's infinity; greater bit patterns are NaNs.
 const INFINITE: u16 = 0x7c00;
 
-/// The padding and the factors of sums.
+/// Average pooling with AVX-512: the padding and the factors of sums.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Tame {
+pub(in super::super) struct Avx512Pooling {
     flush: bool,
     columns: [f32; KERNEL_MAX],
     lines: [f32; KERNEL_MAX],
     factors: [f32; 2],
 }
 
-impl Tame {
+impl Avx512Pooling {
     /// `None` if a number is not ordinary.
     pub(in super::super) fn new(
         flush: bool,

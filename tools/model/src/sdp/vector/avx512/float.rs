@@ -118,11 +118,11 @@ struct Steps<'s> {
 impl Steps<'_> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn all<T: Sample, const TAME: bool>(&self, data: &[T], into: &mut [[u8; 2]]) {
+    fn all<T: Sample, const NORMAL: bool>(&self, data: &[T], into: &mut [[u8; 2]]) {
         let whole = into.len() / STEP * STEP;
         let steps = data.as_chunks::<STEP>().0.iter().zip(into.as_chunks_mut::<STEP>().0);
         for (number, (data, into)) in steps.enumerate() {
-            if self.step::<T, TAME>(data, number * STEP, into) {
+            if self.step::<T, NORMAL>(data, number * STEP, into) {
                 self.again(data, number * STEP, into);
             }
         }
@@ -131,7 +131,7 @@ impl Steps<'_> {
         let (mut padded, mut results) = ([filling; STEP], [[0; 2]; STEP]);
         padded[..rest.len()].copy_from_slice(rest);
         let into = &mut into[whole..];
-        if self.step::<T, TAME>(&padded, whole, &mut results) {
+        if self.step::<T, NORMAL>(&padded, whole, &mut results) {
             self.again(rest, whole, into);
         } else {
             into.copy_from_slice(&results[..into.len()]);
@@ -141,7 +141,7 @@ impl Steps<'_> {
     /// Computes the elements from `at` on. Returns whether they must be computed again.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn step<T: Sample, const TAME: bool>(&self, data: &[T; STEP], at: usize, into: &mut [[u8; 2]; STEP]) -> bool {
+    fn step<T: Sample, const NORMAL: bool>(&self, data: &[T; STEP], at: usize, into: &mut [[u8; 2]; STEP]) -> bool {
         let Self { fused, first, second, factor } = *self;
         let zero = _mm512_setzero_si512();
         let mut differs = 0;
@@ -152,14 +152,14 @@ impl Steps<'_> {
             let (mut value, other) = unsafe { T::load(data) };
             differs |= other;
             if !matches!(first, SlotOperands::None) {
-                let (sum, other) = add::<TAME>(value, first, at, fused.relus[0]);
+                let (sum, other) = add::<NORMAL>(value, first, at, fused.relus[0]);
                 value = sum;
                 differs |= other;
             }
             if !matches!(factor, SlotOperands::None) {
                 let (factor, other) = operand(factor, at);
                 let product = _mm512_mul_ps(value, factor);
-                differs |= other | if TAME { 0 } else { edge(product) };
+                differs |= other | if NORMAL { 0 } else { edge(product) };
                 value = if fused.prelu {
                     _mm512_mask_mov_ps(value, _mm512_movepi32_mask(_mm512_castps_si512(value)), product)
                 } else {
@@ -171,7 +171,7 @@ impl Steps<'_> {
                 value = _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(value), zero));
             }
             if !matches!(second, SlotOperands::None) {
-                let (sum, other) = add::<TAME>(value, second, at, fused.relus[1]);
+                let (sum, other) = add::<NORMAL>(value, second, at, fused.relus[1]);
                 value = sum;
                 differs |= other;
                 if fused.relus[1] {
@@ -234,10 +234,10 @@ fn operand(operand: SlotOperands, at: usize) -> (__m512, __mmask16) {
 /// The sum, and whether the hardware's may differ. If `RELU` follows, the sign of zero has no effect.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn add<const TAME: bool>(value: __m512, with: SlotOperands, at: usize, relu: bool) -> (__m512, __mmask16) {
+fn add<const NORMAL: bool>(value: __m512, with: SlotOperands, at: usize, relu: bool) -> (__m512, __mmask16) {
     let (with, other) = operand(with, at);
     let sum = _mm512_add_ps(value, with);
-    let differs = other | if TAME { 0 } else { _mm512_fpclass_ps_mask::<{ NAN | INFINITE | DENORMAL }>(sum) };
+    let differs = other | if NORMAL { 0 } else { _mm512_fpclass_ps_mask::<{ NAN | INFINITE | DENORMAL }>(sum) };
     if relu {
         return (sum, differs);
     }

@@ -8,7 +8,7 @@ use super::super::super::super::super::fp16::{self, Accumulators};
 pub(super) const LANES: usize = 64;
 
 /// Largest number of steps that are computed together, with 16 lanes each.
-pub(super) const TOGETHER: usize = 4;
+pub(super) const MAX_STEPS: usize = 4;
 
 /// Sums that are computed together.
 pub(in crate::conv::fast::fp16::bounds) const MANY: usize = 8;
@@ -69,9 +69,9 @@ impl Steps {
     pub(super) fn clear(&mut self, steps: usize) {
         let Self { exponents, sums } = self;
         exponents.clear();
-        exponents.resize(steps + TOGETHER, [0; MANY]);
+        exponents.resize(steps + MAX_STEPS, [0; MANY]);
         sums.clear();
-        sums.resize(steps + TOGETHER, [0; MANY]);
+        sums.resize(steps + MAX_STEPS, [0; MANY]);
     }
 }
 

@@ -6,10 +6,10 @@
 
 use super::super::super::panel::signed_lane;
 use super::super::sums::Sums;
-use super::buffers::{Buffers, Element, LANES, MANY, NEAR, NOTHING, TOGETHER};
+use super::buffers::{Buffers, Element, LANES, MANY, MAX_STEPS, NEAR, NOTHING};
 
 /// Smallest number of lanes per step.
-const NARROWEST: usize = LANES / TOGETHER;
+const NARROWEST: usize = LANES / MAX_STEPS;
 /// Products of 28 bits and a sign whose sum fits 32 bits.
 const CHUNK: usize = 4;
 
