@@ -280,7 +280,7 @@ impl Sram {
         let all = 0..program.steps.len();
         let times = times(program, all, &self.memory, self.register_write, in_sram);
         let cycles: u64 = times.iter().map(|time| time.cycles).sum();
-        // The last operation hands over to none.
+        // The first operation follows no other.
         cycles.saturating_sub(Host::new(self.register_write).hand_over)
     }
 }
@@ -294,6 +294,12 @@ pub(crate) struct StepTime {
     pub(crate) operations: u64,
     /// Bytes of weights.
     pub(crate) weights: u64,
+}
+
+/// The estimated cycles of operations that run together, if they are the only ones of a schedule. Their registers are written
+/// while the operations before them run, so writes count only if they take longer.
+pub(super) fn together(slots: &[Slot]) -> u64 {
+    slots.first().map_or(0, |slot| slot.cycles.max(slot.start))
 }
 
 /// Operations that run together, because they are connected on the fly.
@@ -313,10 +319,16 @@ pub(crate) fn times(
     let mut seen = HashSet::new();
     for task in &program.tasks {
         let Task::Dla(list) = task else { continue };
-        for group in groups(list).filter(|group| steps.contains(&group[0].step)) {
+        let mut previous = None;
+        for group in groups(list) {
+            // Parts of a layer do not wait for one another.
+            let waits = previous.replace(group[0].step) != Some(group[0].step);
+            if !steps.contains(&group[0].step) {
+                continue;
+            }
             let time = &mut times[group[0].step - steps.start];
-            let slots = schedule(program.config, group, memory, register_write, &in_sram);
-            time.cycles += slots[0].cycles + Host::new(register_write).hand_over;
+            time.cycles += together(&schedule(program.config, group, memory, register_write, &in_sram));
+            time.cycles += if waits { Host::new(register_write).hand_over } else { 0 };
             if let Unit::Convolution { .. } = group[0].unit {
                 let weights = group[0].unit.weights().filter(|weights| seen.insert(weights.base));
                 let bytes: Vec<u64> = weights.map(|weights| weights.size.into()).collect();

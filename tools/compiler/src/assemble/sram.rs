@@ -14,7 +14,7 @@ use nvdla_estimate::Memory;
 
 use super::memory::Pool;
 use super::program::{Operation, Program, Task};
-use super::report::{groups, schedule};
+use super::report::{groups, schedule, together};
 
 /// The SRAM of a device.
 #[derive(Clone, Debug)]
@@ -57,10 +57,7 @@ impl Choice<'_> {
         let Sram { memory, register_write, .. } = self.sram;
         let list = self.groups[group].operations;
         let slots = schedule(self.program.config, list, memory, *register_write, |id| self.inside[id]);
-        Cost {
-            cycles: slots.first().map_or(0, |slot| slot.cycles),
-            dram: slots.iter().map(|slot| slot.estimate.bytes.dram).sum(),
-        }
+        Cost { cycles: together(&slots), dram: slots.iter().map(|slot| slot.estimate.bytes.dram).sum() }
     }
 
     /// The cost of the groups that access a buffer.
