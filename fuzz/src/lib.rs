@@ -15,7 +15,7 @@ use nvdla_uapi::config::{NV_FULL, NV_SMALL};
 
 /// Models that were tried, read, and compiled.
 static COUNTS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
-/// A line of counts is printed after so many models.
+/// The number of models between two printed lines of counts.
 const SHOWN: u64 = 1 << 12;
 /// The greatest number of elements of a tensor in a graph that is compiled. Larger graphs take too long.
 const ELEMENTS: usize = 4096;

@@ -2,7 +2,7 @@
 
 //! Changes of a protobuf message that leave it a message: fields are removed, doubled, exchanged, or get other values, and
 //! all lengths are written anew. The wire format is that of protobuf's "Encoding" document. Whether bytes are a message
-//! is not known without a schema; those that can be read as one are taken as one.
+//! is not known without a schema; bytes that can be read as a message are taken as a message.
 
 use crate::Random;
 

@@ -140,7 +140,7 @@ impl Slots {
         for slot in slots.spare_capacity_mut().iter_mut().take(count) {
             slot.write(Slot::Empty);
         }
-        // SAFETY: The capacity is at least `count`, and as many elements were written.
+        // SAFETY: The capacity is at least `count`, and `count` elements were written.
         unsafe { slots.inc_len(count) };
         Ok(Self(slots))
     }

@@ -176,7 +176,7 @@ impl core::ops::Deref for Held {
     type Target = Data;
 
     fn deref(&self) -> &Data {
-        // SAFETY: The reference keeps the object, of which the data is a part.
+        // SAFETY: The reference keeps the object alive, and the data is a part of the object.
         unsafe { self.data.as_ref() }
     }
 }

@@ -30,7 +30,7 @@ struct Case {
     name: String,
     /// The ratio that it should reach, or GB/s where negative; none for a limit.
     goal: Option<f64>,
-    /// Bytes that count: those of the larger side.
+    /// The bytes of the larger side, from which the speed is computed.
     bytes: usize,
     run: Box<dyn FnMut()>,
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The instruction sets that vector code is written for, that of the layouts and that of the model, and which of them a process
-//! uses.
+//! The instruction sets for which the layouts and the model have vector code, and the one that a process uses.
 //!
 //! A tier is a set of features that many processors have together. Vector code may use all features of its tier. The environment
 //! variable `NVDLA_ISA` forces a tier.

@@ -12,7 +12,7 @@ pub fn of_operation(operation: &Operation, surface: &Surface) -> u64 {
     match (operation, surface) {
         (Operation::Conv(op), Surface::Conv(surface)) => {
             let kernel = [op.kernel_width_csc, op.kernel_height_csc, op.kernel_channel_csc].map(u64::from);
-            // Kernels are computed in groups of as many as an atom has elements.
+            // Kernels are computed in groups; a group has as many kernels as an atom has elements.
             let kernels = u64::from(surface.dst_data.channel).next_multiple_of(32);
             let columns = [surface.dst_data.width, surface.dst_data.height].map(u64::from);
             let batch = u64::from(op.batch).max(1);

@@ -408,7 +408,7 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
         .filter(|&at| at < groups)
         .map(|at| arrival(at) - started - (at * period) as f64)
         .fold(0.0, f64::max);
-    // The same if the buffer is too small, so that a group's weights replace those of an earlier group.
+    // The same wait if the buffer is too small, so that a group's weights replace the weights of an earlier group.
     let mut replaced = 0.0;
     if all_beats > room as f64 && group_beats > 0.0 {
         let held = (room as f64 / group_beats).floor().max(1.0);

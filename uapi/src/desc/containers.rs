@@ -11,7 +11,7 @@ use super::sdp::{SdpOp, SdpStat, SdpSurface};
 use super::types::OpType;
 use super::wire::{Descriptor, Error, Wire};
 
-/// The containers, of which an operation's type says what they hold.
+/// The containers. An operation's type says what a container holds.
 macro_rules! containers {
     ($(
         $(#[$attribute:meta])*

@@ -114,8 +114,8 @@ impl Atoms {
     }
 }
 
-/// Where the parts of a cube's lines lie in a buffer of the program's own, counted in bytes or in elements: the unit is
-/// that of `atom`.
+/// Where the parts of a cube's lines lie in a program's own buffer. All fields are counted in the unit of `atom`, which is bytes
+/// or elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct View {
     /// From batch to batch.

@@ -255,7 +255,7 @@ impl Export {
     fn find(&mut self, (memory, start): (u16, u64), cube: &DataCube) -> Result<String, String> {
         let [channels, height, width] = shape(cube);
         let (line, surface) = (u64::from(cube.line_stride), u64::from(cube.surf_stride));
-        // Further lines of an input of which the first reader read only a part.
+        // Further lines of an input, if its first reader read only a part of it.
         if let Some(region) = self.regions.iter_mut().find(|region| {
             let end = region.start + u64::from(region.shape[1]) * line;
             region.memory == memory

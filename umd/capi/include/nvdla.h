@@ -165,7 +165,7 @@ typedef struct nvdla_tensor {
      */
     size_t size;
     /*
-     Number of elements: n * c * h * w. The calls that take or return `float` use as many.
+     Number of elements: n * c * h * w. It is also the number of `float` values of the calls that take or return them.
      */
     size_t count;
     /*

@@ -82,7 +82,7 @@ pub struct nvdla_tensor {
     pub surface_stride: u32,
     /// Size in bytes.
     pub size: usize,
-    /// Number of elements: n * c * h * w. The calls that take or return `float` use as many.
+    /// Number of elements: n * c * h * w. It is also the number of `float` values of the calls that take or return them.
     pub count: usize,
     /// Offset in bytes in the memory that `nvdla_context_export` returns.
     pub offset: usize,

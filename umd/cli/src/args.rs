@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// The device that runs the loadable [default: the environment variable NVDLA_DEVICE, else "auto"]
     ///
     /// "auto" is the first NVDLA device, else the model. "model" is the model of the configuration that the loadable was compiled
-    /// for, "model:CONFIGURATION" that of a configuration (a name, or a file FILE.json that describes one). "rtl:PROGRAM" is a
+    /// for, "model:CONFIGURATION" is the model of another configuration (a name, or a file FILE.json). "rtl:PROGRAM" is a
     /// simulator that cargo xtask rtl has built, with its options as in "rtl:PROGRAM,latency=100,bandwidth=8". A path is a device
     /// node. "vfio:NAME", "uio:NODE[,memory=SIZE@START]" and "vfio-user:SOCKET" are devices without their driver.
     #[arg(long, value_name = "DEVICE")]

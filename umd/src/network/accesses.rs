@@ -194,7 +194,8 @@ impl<'a> Collector<'a> {
                 self.push(at, "src_data", false, src, Pieces { start: src.offset.into(), bytes, levels }, Step::Data);
                 if let Some(start) = u64::from(src.offset).checked_add_signed(surface.offset_u) {
                     if Format::new(format).planes == 2 {
-                        // Its lines have the length of the first plane's. There are as many of them, or half as many.
+                        // Its lines have the length of the first plane's lines. Their number is that of the first plane's lines,
+                        // or half of it.
                         let levels = [(lines, surface.in_line_uv_stride.into()), (1, 0), (1, 0)];
                         self.push(at, "src_data", false, src, Pieces { start, bytes, levels }, Step::Data);
                     }

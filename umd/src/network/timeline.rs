@@ -29,7 +29,7 @@ pub(super) enum Step {
     Data,
     /// A convolution has read all its weights.
     Weights,
-    /// The operation has completed, and accesses memory no more.
+    /// The operation has completed, and no longer accesses memory.
     Completed,
 }
 
@@ -187,8 +187,8 @@ impl Timeline {
         (order.len() == nodes).then_some(Self { order, starts, next })
     }
 
-    /// Calls `answer` with the position of each of `questions` of which the first moment comes before the second in every run.
-    /// Visits the graph once per [`BLOCK`] of different first moments.
+    /// Calls `answer` with the position of each question whose first moment comes before its second in every run. Visits the
+    /// graph once per [`BLOCK`] of different first moments.
     pub(super) fn before(&self, questions: &[(Moment, Moment)], mut answer: impl FnMut(usize)) {
         let mut by_source: Vec<(usize, usize)> =
             questions.iter().enumerate().map(|(number, &(from, _))| (node(from), number)).collect();

@@ -423,7 +423,7 @@ impl<V> Walk<'_, V> {
         u64::from(self.reads.config.memory_atomic)
     }
 
-    /// Surfaces of so many channels. An atom's elements are a power of two.
+    /// The number of surfaces of a cube with `channels` channels. The number of an atom's elements is a power of two.
     #[inline]
     fn surfaces(&self, channels: u64, precision: Precision) -> u64 {
         let wide = u32::from(precision != Precision::Int8);

@@ -69,7 +69,7 @@ fn largest_end(size: u16, before: u8) -> u64 {
     u64::from(size) + u64::from(before) + MOST_PADDING - 1
 }
 
-/// Checks a convolution, of which each value fits its register; what it holds in the convolution buffer.
+/// Checks a convolution, whose values all fit their registers. Returns what it holds in the convolution buffer.
 pub(super) fn convolution(config: &Config, op: &ConvOp, surface: &ConvSurface) -> Result<BufferUse, Reason> {
     let mode = match (op.conv_mode, op.data_format) {
         (ConvMode::Direct, DataFormat::Feature) => Mode::Feature,

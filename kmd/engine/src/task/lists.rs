@@ -137,13 +137,13 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
         Ok(i16::from_le_bytes(bytes))
     }
 
-    /// The operation descriptor of operation `index`, of the unit that `T` is for. `SIZE` is that of `T`.
+    /// The operation descriptor of operation `index`, of the unit that `T` is for. `SIZE` is the size of `T` in bytes.
     pub(super) fn operation<T: Descriptor, const SIZE: usize>(&self, index: u32) -> Result<T, Reason> {
         let at = u64::from(index) * desc::Operation::SIZE as u64;
         self.descriptor::<T, SIZE>("operation list", self.network.operation_desc_index, at)
     }
 
-    /// The surface descriptor of operation `index`, of the unit that `T` is for. `SIZE` is that of `T`.
+    /// The surface descriptor of operation `index`, of the unit that `T` is for. `SIZE` is the size of `T` in bytes.
     pub(super) fn surface<T: Descriptor, const SIZE: usize>(&self, index: u32) -> Result<T, Reason> {
         let at = u64::from(index) * Surface::SIZE as u64;
         self.descriptor::<T, SIZE>("surface list", self.network.surface_desc_index, at)

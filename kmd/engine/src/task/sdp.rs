@@ -292,7 +292,7 @@ fn operand_channel(
         | code(cfg::BRDMA_RAM_TYPE, address.ram());
     image.put(registers.cfg, value.bits())?;
     image.address(registers.low, registers.high, address)?;
-    // Operands of a kernel lie one after another: strides are for those of an element.
+    // Operands per kernel lie one after another, so only operands per element have strides.
     if format.mode == OperandMode::PerElement {
         image.put(registers.line_stride, cube.line_stride)?;
         image.put(registers.surface_stride, cube.surf_stride)?;

@@ -86,7 +86,7 @@ impl Builder<'_> {
             let count = (1..post_ops.len()).rev().find(fits).unwrap_or(1);
             let rest = post_ops.split_off(count);
             let Tensor { name, shape, .. } = self.net.tensors[output].clone();
-            // The part's range is not known. The output's range, extended by that of the part's input, is used.
+            // The part's range is not known. The output's range, extended by the range of the part's input, is used.
             let range = self.net.tensors[input].range;
             let part = self.net.tensor(format!("{name} part"), shape, range);
             self.step(node, std::mem::replace(&mut kind, Kind::Copy), &[input], post_ops, part);

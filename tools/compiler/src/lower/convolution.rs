@@ -322,8 +322,8 @@ impl Lowering<'_> {
         Ok(parts)
     }
 
-    /// The compressed weights of a part, and its tiles with the banks that these take. None where that takes more time or no
-    /// fewer bytes. Blocks of groups gain, because their weights are zero between the groups; other trained weights are seldom
+    /// The compressed weights of a part, and its tiles with the banks that these take. `None` if they take more time, or do not
+    /// save bytes. Blocks of groups gain, because their weights are zero between the groups; other trained weights are seldom
     /// zero.
     ///
     /// The mask takes a bank of the convolution buffer, and the other banks hold the compressed weights (register manual,

@@ -62,7 +62,7 @@ fn needs_zero(step: &Step, pipe: Option<Pipe>) -> impl Iterator<Item = TensorId>
 /// lost bit of resolution does no harm.
 const HEADROOM: f32 = 2.0;
 
-/// The scale of 16 bits. The method that chose the scale of 8 bits may let values saturate, of which 16 bits hold all.
+/// The scale of 16 bits. The method that chose the scale of 8 bits may let values saturate; 16 bits hold all values.
 fn wide(range: Range) -> f32 {
     let threshold = range.scale * LARGEST as f32;
     HEADROOM * range.min.abs().max(range.max.abs()).max(threshold) / LARGEST_WIDE as f32

@@ -60,7 +60,7 @@ impl SdpSetup {
     }
 }
 
-/// The precision that SDP computes in, by those of its input and output.
+/// The precision in which SDP computes, for the precisions of its input and output.
 fn processing(source: Precision, target: Precision) -> Precision {
     match (source, target) {
         (Precision::Int8, _) | (_, Precision::Int8) => Precision::Int8,

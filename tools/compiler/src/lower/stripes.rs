@@ -108,7 +108,7 @@ pub(super) fn computes(step: &Step) -> bool {
     !matches!(step.kind, Kind::Concat(_) | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same)
 }
 
-/// The number of which the first and the last line that a step computes are multiples.
+/// The first and the last line that a step computes are multiples of this number.
 fn granularity(step: &Step, numbers: &Numbers) -> u32 {
     match step.kind {
         Kind::Spread([lines, _]) | Kind::Repeat([lines, _]) => lines,
@@ -367,7 +367,7 @@ impl Lowered<'_> {
         best
     }
 
-    /// The runs for a goal. With SRAM they are those of the least time whose bands fit there.
+    /// The runs for a goal. With SRAM they are the runs of least time among those whose bands fit there.
     pub(super) fn choose(&self, goal: Optimize) -> Vec<Stripe> {
         let mut all = self.candidates();
         // Runs that end earlier come first.

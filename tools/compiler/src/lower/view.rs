@@ -45,8 +45,8 @@ impl View {
         feature::View { cube: 0, surface, line, atom: self.atoms.bytes() }
     }
 
-    /// A part as a cube. `atoms` are those of the operation: where they have 8 bits and the tensor has 16, it reads or writes two
-    /// surfaces for each atom.
+    /// A part as a cube. `atoms` are those of the operation. If they have 8 bits and the tensor has 16, the operation reads or
+    /// writes two surfaces per atom.
     pub(super) fn cube(&self, part: &Region, atoms: Atoms) -> Cube {
         let (lines, columns) = (part.lines, part.columns);
         let view = self.layout();

@@ -125,7 +125,7 @@ impl Pass<'_> {
                 if same_extents(&before, &after) {
                     return false;
                 }
-                // The reshape keeps the axis: as many elements come before and behind it.
+                // The reshape keeps an axis if the numbers of elements before and behind the axis stay the same.
                 let place = |shape: &[usize], axis: usize| (shape[..axis].iter().product::<usize>(), shape[axis]);
                 let wanted = place(&after, axis);
                 let Some(axis) = (0..before.len()).find(|&axis| place(&before, axis) == wanted) else { return false };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Speeds of operations beside that of a plain copy, one line per operation.
+//! The speeds of operations and of a plain copy, one line per operation.
 
 use std::time::Duration;
 
-/// An operation's name, and at each place its GB/s and their ratio to those of the copy.
+/// An operation's name, and at each place its speed in GB/s and the ratio to the copy's speed.
 type Row = (&'static str, Vec<(f64, f64)>);
 
 /// The lines.

@@ -178,7 +178,7 @@ pub const fn fp32_to_index(bits: u32, shift: i32) -> (u32, u64) {
         return (0, 0);
     }
     let significand = ((1 << 23) | Fp32::mant(bits)) as u64;
-    // The exponent is kept in 8 bits: that of infinity wraps around.
+    // The exponent is kept in 8 bits, so the exponent of infinity wraps around.
     let expo = fixed::sign_extend(Fp32::expo(bits).wrapping_sub(Fp32::BIAS), 8);
     let left = expo - shift - 23;
     let integer = if left >= 9 {

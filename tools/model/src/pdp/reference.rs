@@ -76,7 +76,8 @@ fn window(setup: &Setup, part: &Part, rows: &[Vec<i32>], x: usize, lane: usize) 
     match (setup.method, setup.precision) {
         (PoolingMethod::Average, Precision::Fp16) => average_fp16(setup, part, &rows, padded),
         (PoolingMethod::Average, _) => average_int(setup, part, &rows, padded),
-        // A row with a NaN has its first NaN as the result. A window with several such rows has that of the last row.
+        // A row with a NaN has its first NaN as the result. A window with several such rows has the NaN of the last of these
+        // rows.
         (method, Precision::Fp16) => {
             let better = |a: u32, b: u32| if method == PoolingMethod::Max { Fp16::max(a, b) } else { Fp16::min(a, b) };
             let row = |row: &Vec<i32>| row.iter().map(|&bits| bits as u32).reduce(better);

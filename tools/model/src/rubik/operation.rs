@@ -97,8 +97,8 @@ pub(super) struct Contract {
     pub(super) stride: [usize; 2],
     pub(super) port: Port,
     pub(super) address: u64,
-    /// Output lines: from surface to surface, from the lines of one input line to those of the next, and among those that
-    /// one input line becomes.
+    /// Output lines. The levels: from surface to surface; from the lines of one input line to the lines of the next; among the
+    /// lines that one input line becomes.
     pub(super) lines: Nest<3>,
 }
 

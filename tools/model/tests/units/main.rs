@@ -47,7 +47,7 @@ fn ramp() -> Tables {
     tables
 }
 
-/// A block's registers, of which some are not as after reset.
+/// A block's registers after reset, with other values for some.
 fn registers(block: Block, values: &[(Register, u32)]) -> Registers {
     let mut registers = Registers::reset(block);
     set(&mut registers, values);

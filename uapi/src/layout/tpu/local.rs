@@ -306,7 +306,7 @@ pub(super) struct Dimension {
     which: usize,
 }
 
-/// The dimensions by stride, smallest first; those of one element before all others.
+/// The dimensions by stride, smallest first. Dimensions with one element come before all others.
 pub(super) const fn sorted(strides: Strides, counts: [u32; 4]) -> [Dimension; 4] {
     let mut dimensions = [
         Dimension { stride: strides.w, count: counts[3], which: 3 },

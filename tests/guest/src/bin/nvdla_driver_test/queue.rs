@@ -186,7 +186,7 @@ fn signal_first() -> Result<(), Failed> {
     Ok(test_task.check(5)?)
 }
 
-/// The results of as many tasks as a queue holds, of which one fails.
+/// Queues tasks, one of which fails, and then reads the results of all.
 fn remembered() -> Result<(), Failed> {
     let node = first()?;
     let test_task = TestTask::copies(&node, 1)?;
@@ -208,7 +208,7 @@ fn statistics() -> Result<(), Failed> {
     equal("a task's end", test_task.run(&node)?, 0)?;
     ensure!(
         test_task.statistics(0).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0)),
-        "nobody asked for statistics"
+        "statistics were written without a request"
     );
     test_task = TestTask::counted(&node, 2)?;
     equal("a task's end", test_task.run(&node)?, 0)?;

@@ -47,7 +47,7 @@ const UNDER: u32 = 0;
 const OVER: u32 = 1;
 const HIT: u32 = 2;
 
-/// Counters of as many lookups of each class.
+/// The counters after `counts` lookups of each class.
 pub(crate) fn counters(counts: [u32; CLASSES]) -> Counters {
     let [under, over, hybrid, le_hit, lo_hit] = counts;
     Counters { under, over, hybrid, le_hit, lo_hit }

@@ -66,7 +66,7 @@ impl PartPooling<'_, '_> {
         })
     }
 
-    /// With several threads, in rounds of as many lines as fit the buffer.
+    /// Pools with several threads, in rounds. A round has as many lines as fit the buffer.
     fn together<L: Lines>(&mut self, lines: &L, threads: usize, bytes: &mut [u8]) -> Result<usize, Stop> {
         let PooledPart { setup, part, .. } = self.task;
         let (height, line) = (setup.vertical.output, setup.atoms.span(part.axis.output));

@@ -171,7 +171,8 @@ vectorised! {
             out.copy_from_slice(&loaded[axis.window(x).0 * LANES..][..LANES]);
         }
         for step in 1..kernel {
-            // The windows of which this step is inside and not the first: 1 <= x * stride + step - pad < input.
+            // The windows for which this step is inside the input and is not its first element: 1 <= x * stride + step - pad <
+            // input.
             let first = (pad + 1).saturating_sub(step).div_ceil(stride);
             let last = (input + pad).saturating_sub(step).div_ceil(stride).min(output);
             if first >= last {

@@ -12,7 +12,7 @@ use nvdla_uapi::isa::Isa;
 /// How much longer a multiplication of fp16 takes than one of int8, about.
 pub(super) const SLOWER: usize = 32;
 
-/// Sums the products of the first so many kernels at their largest exponents.
+/// Sums the products of the first kernels (the fourth argument is their number) at their largest exponents.
 pub(super) type Sum = fn(&[Lane], &[Active], &[i8; KERNELS], usize, &mut [i64; KERNELS]);
 
 /// The inner loops.

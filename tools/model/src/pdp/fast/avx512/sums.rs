@@ -247,9 +247,9 @@ impl Constants {
         _mm512_cvtepi16_epi8(_mm512_mask_sub_epi16(magnitude, negative, _mm512_setzero_si512(), magnitude))
     }
 
-    /// Sums of 32 bits: the products, of 64, are those of even and those of odd elements.
+    /// Sums of 32 bits. Their 64-bit products are computed separately for even and for odd elements.
     ///
-    /// A sum has at most 64 elements and 15 paddings of 19 bits, and a factor is below two: a scaled one fits 32 bits.
+    /// A sum has at most 64 elements and 15 paddings of 19 bits, and a factor is below two: a scaled sum fits 32 bits.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
     fn wide(&self, total: __m512i) -> __m256i {

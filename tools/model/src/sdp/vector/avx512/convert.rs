@@ -17,7 +17,7 @@ pub(in super::super) enum Convert {
     Limit,
     /// In lanes of 16 bits: `min(|value - offset|, largest) << left`, times `scale`, shifted by 15.
     Short { offset: i16, largest: i16, left: i16, scale: i16 },
-    /// In lanes of 32 bits: `|value - offset|` times `scale`, of which the upper 32 bits stay.
+    /// In lanes of 32 bits: `|value - offset|` times `scale`; the upper 32 bits of the product are kept.
     High { offset: i32, scale: u32 },
 }
 
