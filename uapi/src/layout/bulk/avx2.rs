@@ -10,8 +10,8 @@
 #![allow(clippy::needless_range_loop)] // registers are numbered as the shuffles are
 
 use super::contract::{Block, Channels, Finish, PackTiles, Positions, Rows, Shuffle, Transpose, UnpackTiles, TILE};
+use super::lanes_avx2::{both, load_lanes};
 use core::arch::x86_64::*;
-use std::vec::Vec;
 
 /// The code for tiles of that shape.
 pub(super) fn transpose(rows: usize, bytes: usize) -> Option<Transpose> {
@@ -116,17 +116,6 @@ fn transposed<const N: usize, const B: usize>(registers: [__m256i; N]) -> [__m25
     } else {
         registers
     }
-}
-
-/// Two distant rows of 16 bytes in one register.
-///
-/// # Safety
-/// 16 bytes of both can be read.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn load_lanes(low: *const u8, high: *const u8) -> __m256i {
-    // SAFETY: the caller's promise.
-    unsafe { _mm256_loadu2_m128i(high.cast(), low.cast()) }
 }
 
 /// Atoms of 32 bytes, int8: 16 pixels of 32 rows at a time.
@@ -342,112 +331,79 @@ pub(super) fn shuffle(finish: Finish) -> Shuffle {
     }
 }
 
-/// 16 permuted bytes of a block.
-struct Piece {
-    /// The first source byte that is read.
-    first: usize,
-    /// For each 16 source bytes from there on, where they go to.
-    tables: [__m128i; 3],
-    /// How many of these tables are used.
-    windows: usize,
-    /// Alpha's bytes.
-    fill: __m128i,
-}
-
-impl Piece {
-    #[target_feature(enable = "avx2")]
-    fn new(block: &Block, alpha: u8, number: usize) -> Self {
-        let at = |byte: usize| ((number * 16 + byte) / 64, (number * 16 + byte) % 64);
-        let source = |byte: usize| {
-            let (part, at) = at(byte);
-            (block.alpha[part] >> at & 1 == 0).then(|| usize::from(block.index[part][at]))
-        };
-        let first = (0..16).filter_map(source).min().unwrap_or(0);
-        let last = (0..16).filter_map(source).max().unwrap_or(0);
-        let mut tables = [[0x80u8; 16]; 3];
-        let mut fill = [0u8; 16];
-        for byte in 0..16 {
-            match source(byte) {
-                Some(source) => tables[(source - first) / 16][byte] = ((source - first) % 16) as u8,
-                None => fill[byte] = alpha,
-            }
-        }
-        // SAFETY: a table has 16 bytes.
-        let load = |table: [u8; 16]| unsafe { _mm_loadu_si128(table.as_ptr().cast()) };
-        Self { first, tables: tables.map(load), windows: (last - first) / 16 + 1, fill: load(fill) }
-    }
-}
-
-/// Blocks that are converted piece by piece: as many as stay in the first-level cache.
-const TOGETHER: usize = 64;
-
-#[target_feature(enable = "avx2,f16c")]
+/// 16 bytes of a plane hold whole pixels, so all of them are made from the source in the same way.
+#[target_feature(enable = "avx2")]
 unsafe fn shuffled<const FINISH: u32>(block: &Block, alpha: u8, source: *const u8, target: *mut u8, blocks: usize) {
-    let all: Vec<Piece> = (0..block.len / 16).map(|number| Piece::new(block, alpha, number)).collect();
-    for start in (0..blocks).step_by(TOGETHER) {
-        let count = TOGETHER.min(blocks - start);
-        for (number, piece) in all.iter().enumerate() {
-            // SAFETY: the caller's source and target hold the blocks and 16 bytes more. The last window of a piece begins
-            // in the block.
-            unsafe {
-                let from = source.add(start * 48 + piece.first);
-                let to = target.add(start * block.len + number * 16);
-                match piece.windows {
-                    1 => pieces::<FINISH, 1>(block, piece, from, to, count),
-                    2 => pieces::<FINISH, 2>(block, piece, from, to, count),
-                    _ => pieces::<FINISH, 3>(block, piece, from, to, count),
-                }
-            }
+    let count = blocks * block.len / 16;
+    // SAFETY: the caller's source and target hold the blocks. The tables of a piece read at most 16 bytes after its block.
+    unsafe {
+        match block.len {
+            16 => pieces::<FINISH, 48>(block, alpha, source, target, count),
+            32 => pieces::<FINISH, 24>(block, alpha, source, target, count),
+            64 => pieces::<FINISH, 12>(block, alpha, source, target, count),
+            _ => pieces::<FINISH, 6>(block, alpha, source, target, count),
         }
     }
 }
 
-/// A piece of `count` blocks from W windows of the source.
+/// Makes `count` times 16 bytes from `STEP` bytes of the source each.
 ///
 /// # Safety
 /// As for [`Shuffle`].
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
-unsafe fn pieces<const FINISH: u32, const W: usize>(
+#[target_feature(enable = "avx2")]
+unsafe fn pieces<const FINISH: u32, const STEP: usize>(
     block: &Block,
-    piece: &Piece,
+    alpha: u8,
     source: *const u8,
     target: *mut u8,
     count: usize,
 ) {
+    // For each 16 source bytes, where they go to.
+    let (mut tables, mut fill) = ([[0x80; 16]; 3], [0; 16]);
+    for byte in 0..16 {
+        let from = block.index[0][byte];
+        match block.alpha[0] >> byte & 1 {
+            0 => tables[usize::from(from / 16)][byte] = from % 16,
+            _ => fill[byte] = alpha,
+        }
+    }
+    let (tables, fill) = (tables.map(|table| both(&table)), both(&fill));
     let shift = match block.finish {
         Finish::Shift(bits) => _mm_cvtsi32_si128(bits as i32),
         Finish::Bytes | Finish::Half | Finish::Join { .. } => _mm_setzero_si128(),
     };
-    let tables = piece.tables.map(|table| _mm256_broadcastsi128_si256(table));
-    let fill = _mm256_broadcastsi128_si256(piece.fill);
-    // Each lane holds a block. If the number of blocks is odd, both lanes hold the last one.
+    // Each lane makes 16 bytes. If their number is odd, both lanes make the last ones.
     for low in (0..count).step_by(2) {
         let high = (low + 1).min(count - 1);
         // SAFETY: the caller's promise.
         unsafe {
             let mut bytes = fill;
-            for window in 0..W {
-                let at = |number: usize| source.add(number * 48 + window * 16);
+            for window in 0..STEP.div_ceil(16) {
+                let at = |number: usize| source.add(number * STEP + window * 16);
                 let rgb = load_lanes(at(low), at(high));
                 bytes = _mm256_or_si256(bytes, _mm256_shuffle_epi8(rgb, tables[window]));
             }
-            let [low, high] = [low, high].map(|number| target.add(number * block.len));
-            match FINISH {
-                0 => _mm256_storeu2_m128i(high.cast(), low.cast(), bytes),
-                1 => _mm256_storeu2_m128i(high.cast(), low.cast(), _mm256_srl_epi16(bytes, shift)),
-                _ => {
-                    let half = |numbers: __m128i| {
-                        let wide = _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(numbers));
-                        _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(wide)
-                    };
-                    let numbers = _mm256_and_si256(bytes, _mm256_set1_epi16(0xff));
-                    _mm_storeu_si128(low.cast(), half(_mm256_castsi256_si128(numbers)));
-                    _mm_storeu_si128(high.cast(), half(_mm256_extracti128_si256::<1>(numbers)));
-                }
-            }
+            let made = match FINISH {
+                0 => bytes,
+                1 => _mm256_srl_epi16(bytes, shift),
+                _ => halves(bytes),
+            };
+            _mm256_storeu2_m128i(target.add(high * 16).cast(), target.add(low * 16).cast(), made);
         }
     }
+}
+
+/// The low byte of each 16 bits as a number in fp16. The number times 2^-112 has the exponent in fp32 that the number has in fp16,
+/// and the rest of its bits are 0 from the eighth of the fraction on.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn halves(lanes: __m256i) -> __m256i {
+    let scale = _mm256_set1_ps(f32::from_bits((127 - 112) << 23));
+    let single = |number: __m256i| _mm256_castps_si256(_mm256_mul_ps(_mm256_cvtepi32_ps(number), scale));
+    let even = single(_mm256_and_si256(lanes, _mm256_set1_epi32(0xff)));
+    let odd = single(_mm256_srli_epi32::<24>(lanes));
+    _mm256_or_si256(_mm256_srli_epi32::<13>(even), _mm256_slli_epi32::<3>(odd))
 }
 
 /// Joins 10-bit components, 8 pixels at a time. A component of ten bits is its byte with the byte's upper two bits below.

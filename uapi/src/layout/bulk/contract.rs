@@ -6,7 +6,7 @@ use core::ops::Range;
 
 /// Permutes one register of 64 bytes per position of a kernel: the same channels of each position become these
 /// channels' positions, one channel after another, or back. The code is for one number of positions. Registers are
-/// `from` and `to` bytes apart.
+/// `from` and `to` bytes apart, those of channels' positions 64.
 ///
 /// # Safety
 /// The source's registers can be read, and the target's written.

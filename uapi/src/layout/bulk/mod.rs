@@ -7,15 +7,17 @@
 //!
 //! [`super::super::isa::Isa`] names the instruction set, which is chosen at run time. Conversions of [`THREADS_FROM`] bytes or more use several threads.
 
-/// A loop over the numbers of registers, short enough for the compiler to write it out: then the registers are never put
+/// Loops over the numbers of registers, each short enough for the compiler to write it out: then the registers are never put
 /// into memory.
 #[cfg(target_arch = "x86_64")]
 macro_rules! each_register {
     ($count:expr, |$index:ident| $body:block) => {
-        for $index in 0..if $count > 8 { 8 } else { $count } $body
-        if $count > 8 {
-            for $index in 8..$count $body
-        }
+        for $index in 0..usize::min($count, 8) $body
+        for $index in 8..usize::min($count, 16) $body
+        #[allow(clippy::reversed_empty_ranges)] // of 16 registers there is no 17th
+        for $index in 16..usize::min($count, 24) $body
+        #[allow(clippy::reversed_empty_ranges)]
+        for $index in 24..$count $body
     };
 }
 
@@ -25,6 +27,8 @@ mod avx2;
 mod avx512;
 mod contract;
 mod feature;
+#[cfg(target_arch = "x86_64")]
+mod lanes_avx2;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod parallel;

@@ -26,6 +26,8 @@ fn tables<T>(tables: &[T; 2]) -> [__m512i; 2] {
 pub(super) fn permute(positions: usize, bytes: usize) -> [Option<Permute>; 2] {
     match Isa::in_use_or_portable() {
         Isa::Avx512Vbmi => [super::small::to_channels(positions, bytes), super::small::to_positions(positions, bytes)],
+        // Its code for any number of positions is faster than permutations that do not fit in the registers.
+        Isa::Avx512 if positions > 16 => [None; 2],
         isa if isa.has_avx2() => {
             [super::small_avx2::to_channels(positions, bytes), super::small_avx2::to_positions(positions, bytes)]
         }
