@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 use nvdla_tests::hostile::base::corpus;
 use nvdla_tests::hostile::mutate::mutate;
-use nvdla_tests::hostile::{Base, Bench, Choices, ByteChoices};
+use nvdla_tests::hostile::{Base, Bench, ByteChoices, Choices};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
 /// The greatest number of addresses. A task of NVIDIA's compiler has about ten.
