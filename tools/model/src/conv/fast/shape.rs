@@ -164,10 +164,14 @@ impl Element for i16 {
     }
 }
 
-/// Copies int8 input and adds its padding, on `threads` threads.
+/// The size in bytes of a copied input from which several threads share the copy. Waiting for the other threads takes longer than
+/// copying less.
+const SHARED_COPY: usize = 1 << 16;
+
+/// Copies int8 input and adds its padding, on at most `threads` threads.
 pub fn copy<T: Element>(operation: &Operation, shape: &Shape, input: &Input<'_>, to: &mut [T], threads: usize) {
     let copy = |(number, line): (usize, &mut [T])| copy_line(operation, shape, input, number, line);
-    if threads == 1 {
+    if threads == 1 || size_of_val(to) < SHARED_COPY {
         to.chunks_exact_mut(shape.line).enumerate().for_each(copy);
     } else {
         to.par_chunks_exact_mut(shape.line).enumerate().for_each(copy);
