@@ -53,12 +53,12 @@ fn compiled(
     }
     let loadable = Loadable::from_bytes(compiled.loadable).map_err(|error| error.to_string())?;
     let mut session = Session::new(loadable, ModelDevice::new(config)).map_err(|error| error.to_string())?;
-    for (index, (values, scale)) in inputs.iter().zip(&compiled.scales.0).enumerate() {
-        session.set_input_nchw(index, values, *scale as f32).map_err(|error| error.to_string())?;
+    for (index, values) in inputs.iter().enumerate() {
+        session.set_input_f32(index, values).map_err(|error| error.to_string())?;
     }
     session.run().map_err(|error| error.to_string())?;
-    let output = |(index, scale): (usize, &f64)| session.output_nchw(index, *scale as f32);
-    compiled.scales.1.iter().enumerate().map(output).collect::<Result<_, _>>().map_err(|error| error.to_string())
+    let outputs = (0..session.outputs().len()).map(|index| session.output_f32(index));
+    outputs.collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
 fn arrays(folder: &Path, name: &str) -> Result<Vec<npy::Array>, String> {

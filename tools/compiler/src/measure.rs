@@ -183,8 +183,7 @@ impl<'a> Measured<'a> {
     fn set(&mut self, values: &[Vec<f32>]) -> Result<(), String> {
         for (index, values) in values.iter().enumerate() {
             let Some(preprocess) = self.inputs.get(index).and_then(Option::as_ref) else {
-                let scale = self.compiled.scales.0[index] as f32;
-                self.session.set_input_nchw(index, values, scale).map_err(|error| error.to_string())?;
+                self.session.set_input_f32(index, values).map_err(|error| error.to_string())?;
                 continue;
             };
             let info = self.session.inputs().nth(index).ok_or("an input is missing")?;
@@ -208,10 +207,8 @@ impl<'a> Measured<'a> {
     }
 
     fn outputs(&self) -> Result<Vec<Vec<f32>>, String> {
-        let scales = self.compiled.scales.1.iter().enumerate();
-        scales
-            .map(|(index, &scale)| self.session.output_nchw(index, scale as f32).map_err(|error| error.to_string()))
-            .collect()
+        let count = self.session.outputs().len();
+        (0..count).map(|index| self.session.output_f32(index).map_err(|error| error.to_string())).collect()
     }
 
     /// The outputs of one sample: the values of the graph's inputs, in their order.

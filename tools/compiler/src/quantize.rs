@@ -52,6 +52,27 @@ impl Factor {
     }
 }
 
+/// Rounds the weights of a kernel for one channel to integers up to `most`, so that their sum is nearly that of the real weights.
+///
+/// The elements of a channel in a window are much alike, so the sum of the changes counts more than each of them. Rounding each
+/// weight to the nearest integer may change the sum by several steps. The weights that are nearest to the middle between two
+/// integers are then rounded to the other one.
+pub(crate) fn round_plane(plane: &mut [f64], most: f64) {
+    let nearest = |weight: f64| weight.round().clamp(-most, most);
+    let change = plane.iter().map(|&weight| weight - nearest(weight)).sum::<f64>();
+    // A change of up to half a step stays.
+    let steps = (change.abs() - 0.5).ceil().max(0.0) as usize;
+    let mut changes: Vec<(f64, usize)> = Vec::new();
+    if steps > 0 {
+        changes.extend(plane.iter().enumerate().map(|(at, &weight)| ((weight - nearest(weight)) * change, at)));
+        changes.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    }
+    plane.iter_mut().for_each(|weight| *weight = nearest(*weight));
+    for &(_, at) in changes.iter().take(steps) {
+        plane[at] = (plane[at] + change.signum()).clamp(-most, most);
+    }
+}
+
 /// The sums as int16, and the smallest left shift with which all fit.
 pub(crate) fn bias_values(layer: &str, sums: &[f64]) -> Result<(Vec<i16>, u8), Error> {
     let largest = sums.iter().fold(0f64, |largest, sum| largest.max(sum.abs()));
@@ -87,6 +108,28 @@ mod tests {
         assert!(Factor::nearest("a", 0.0).is_err());
         assert!(Factor::nearest("a", f64::NAN).is_err());
         assert!(Factor::nearest("a", 1e-30).is_err());
+    }
+
+    #[test]
+    fn a_plane_keeps_its_sum_and_single_weights_their_nearest_integer() {
+        let rounded = |plane: &[f64]| {
+            let mut plane = plane.to_vec();
+            round_plane(&mut plane, 127.0);
+            plane
+        };
+        assert_eq!(rounded(&[0.3; 9]).iter().sum::<f64>(), 3.0);
+        assert_eq!(rounded(&[-0.4, -1.3, 5.0, -2.45, 0.0]), [0.0, -1.0, 5.0, -3.0, 0.0]);
+        assert_eq!(rounded(&[126.6, 127.0, 127.0]), [127.0; 3]);
+        for weight in [0.5, -0.5, 0.49, 0.51, -126.7, 127.0] {
+            assert_eq!(rounded(&[weight]), [weight.round()], "{weight}");
+        }
+        for size in 2..50 {
+            let plane: Vec<f64> = (0..size).map(|at| ((at * at * 37 + size) % 1000) as f64 / 8.0 - 60.0).collect();
+            let rounded = rounded(&plane);
+            let sum = |values: &[f64]| values.iter().sum::<f64>();
+            assert!((sum(&plane) - sum(&rounded)).abs() <= 0.5, "{size}");
+            assert!(plane.iter().zip(&rounded).all(|(weight, rounded)| (weight - rounded).abs() < 1.0), "{size}");
+        }
     }
 
     #[test]

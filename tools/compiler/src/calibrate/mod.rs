@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use crate::equalize::{planes, Sets};
 use crate::float;
 use crate::ir::{zero_point, Graph, Op, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
+use crate::quantize::round_plane;
 use histogram::Histogram;
 pub use histogram::Method;
 
@@ -204,7 +205,7 @@ fn outputs(graph: &Graph, sample: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, Error> {
 /// The graph with the weights of its convolutions rounded to 127 steps to each side, with a scale per kernel. The biases subtract
 /// the average of what that changes, as those of the compiled network do.
 pub fn rounded_weights(graph: &Graph, measured: &Measured) -> Graph {
-    const LARGEST: f32 = 127.0;
+    const LARGEST: f64 = 127.0;
     let (mut rounded, ranges) = (graph.clone(), measured.ranges(Method::Max));
     for (k, node) in graph.nodes.iter().enumerate() {
         let (Some((planes, taps)), Some(weights)) =
@@ -213,19 +214,21 @@ pub fn rounded_weights(graph: &Graph, measured: &Measured) -> Graph {
             continue;
         };
         let kernels = graph.tensor(node.output).nchw().map_or(0, |shape| shape[1]);
-        let mut scales = vec![0f32; kernels];
+        let mut scales = vec![f64::from(f32::MIN_POSITIVE); kernels];
         for (&(kernel, _), plane) in planes.iter().zip(weights.chunks_exact(taps)) {
-            scales[kernel] = plane.iter().fold(scales[kernel], |largest, weight| largest.max(weight.abs() / LARGEST));
+            let scale = |largest: f64, weight: &f32| largest.max(f64::from(weight.abs()) / LARGEST);
+            scales[kernel] = plane.iter().fold(scales[kernel], scale);
         }
         let means = ranges.means(node.inputs[0]);
         let mut bias =
             node.inputs.get(2).and_then(|&id| graph.constant(id)).map_or(vec![0.0; kernels], |bias| bias.to_vec());
         let mut values = weights.to_vec();
         for (&(kernel, channel), plane) in planes.iter().zip(values.chunks_exact_mut(taps)) {
+            let mut integers: Vec<f64> = plane.iter().map(|&weight| f64::from(weight) / scales[kernel]).collect();
+            round_plane(&mut integers, LARGEST);
             let mut change = 0.0;
-            for weight in plane {
-                let scale = scales[kernel].max(f32::MIN_POSITIVE);
-                let steps = (*weight / scale).round() * scale;
+            for (weight, integer) in plane.iter_mut().zip(integers) {
+                let steps = (integer * scales[kernel]) as f32;
                 change += *weight - steps;
                 *weight = steps;
             }

@@ -14,7 +14,7 @@ use super::step::{Combine, Convolution, Pipe, PostOp, Step};
 use super::Bytes;
 use crate::error::Error;
 use crate::ir;
-use crate::quantize::{bias_values, Factor, Granularity};
+use crate::quantize::{bias_values, round_plane, Factor, Granularity};
 
 /// The least factor. Kernels with smaller weights use fewer of their eight bits instead.
 const SMALLEST_FACTOR: f64 = 256.0;
@@ -143,11 +143,15 @@ impl Quantizer<'_> {
             .collect();
         // The weights are computed from the rounded factors, and not the factors from the weights.
         let steps: Vec<f64> = factors.iter().map(|factor| factor * unit / truncate.exp2() / own).collect();
-        let quantized: Vec<i16> = weights
-            .iter()
-            .enumerate()
-            .map(|(at, weight)| (weight / steps[at / each]).round().clamp(-most, most) as i16)
-            .collect();
+        let mut quantized: Vec<f64> =
+            weights.iter().enumerate().map(|(at, weight)| weight / steps[at / each]).collect();
+        if winograd {
+            // The transformed elements of a window are not alike.
+            quantized.iter_mut().for_each(|weight| *weight = weight.round().clamp(-most, most));
+        } else {
+            quantized.chunks_exact_mut(window).for_each(|plane| round_plane(plane, most));
+        }
+        let quantized: Vec<i16> = quantized.iter().map(|&weight| weight as i16).collect();
         // An image's zero is subtracted when it is read, rounded to an integer. The remainder, or an input's zero that is not
         // subtracted, adds a constant to every sum, which the bias subtracts.
         let rests: Vec<f64> = zeros

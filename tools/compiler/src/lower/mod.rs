@@ -133,8 +133,6 @@ pub struct Compiled {
     pub loadable: Vec<u8>,
     /// The report of the compilation.
     pub report: Report,
-    /// The scale of each input and output, in order: real value = integer * scale. 1 in fp16.
-    pub scales: (Vec<f64>, Vec<f64>),
     /// The steps with their numbers, for [`crate::integers`].
     pub steps: Lowered,
     /// The configuration.
@@ -381,10 +379,8 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     report.describe(graph, &placed.net, &scales, precision);
     report.warnings = warnings;
     report.division = division;
-    let of = |ids: &[TensorId]| ids.iter().map(|&id| scales[id].scale).collect();
-    let ends = (of(&placed.net.inputs), of(&placed.net.outputs));
     let steps = Lowered { net: placed.net, numbers, tables, scales };
-    Ok(Compiled { loadable, report, scales: ends, steps, config, bytes, layout })
+    Ok(Compiled { loadable, report, steps, config, bytes, layout })
 }
 
 /// The position of each channel of a picture in memory: the runtime writes blue first.
