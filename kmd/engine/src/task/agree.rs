@@ -200,18 +200,11 @@ impl Convolution<'_> {
             }
         }
         mismatch(Name::new("input_width_csc"), op.input_width_csc.into(), "the extended width", width / sx)?;
-        mismatch(
-            Name::new("input_channel_csc"),
-            op.input_channel_csc.into(),
-            "the number of extended channels",
-            channels,
-        )?;
-        mismatch(
-            Name::new("kernel_channel_csc"),
-            op.kernel_channel_csc.into(),
-            "the number of extended channels",
-            channels,
-        )?;
+        for (name, value) in
+            [("input_channel_csc", op.input_channel_csc), ("kernel_channel_csc", op.kernel_channel_csc)]
+        {
+            mismatch(Name::new(name), value.into(), "the number of extended channels", channels)?;
+        }
         self.post_extension()?;
         for (name, out, input) in [
             ("input_width_cmac", op.input_width_cmac, op.input_width_csc),
