@@ -50,7 +50,7 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
         "--platform works only on x86-64, whose machine has no device tree"
     );
     ensure!(
-        !(arguments.platform && arguments.test == Some(arguments::Suite::Driver)),
+        !(arguments.platform && arguments.test == Some(Suite::Driver)),
         "--platform: the tests of the driver let the device hang, and the platform device of tests/bridge has no reset line; \
          --arch arm64 has one"
     );
