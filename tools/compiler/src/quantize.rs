@@ -67,7 +67,9 @@ pub(crate) fn round_plane(plane: &mut [f64], most: f64) {
         changes.extend(plane.iter().enumerate().map(|(at, &weight)| ((weight - nearest(weight)) * change, at)));
         changes.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     }
-    plane.iter_mut().for_each(|weight| *weight = nearest(*weight));
+    for weight in &mut *plane {
+        *weight = nearest(*weight);
+    }
     for &(_, at) in changes.iter().take(steps) {
         plane[at] = (plane[at] + change.signum()).clamp(-most, most);
     }

@@ -145,12 +145,9 @@ impl Quantizer<'_> {
         let steps: Vec<f64> = factors.iter().map(|factor| factor * unit / truncate.exp2() / own).collect();
         let mut quantized: Vec<f64> =
             weights.iter().enumerate().map(|(at, weight)| weight / steps[at / each]).collect();
-        if winograd {
-            // The transformed elements of a window are not alike.
-            quantized.iter_mut().for_each(|weight| *weight = weight.round().clamp(-most, most));
-        } else {
-            quantized.chunks_exact_mut(window).for_each(|plane| round_plane(plane, most));
-        }
+        // The transformed elements of a window are not alike.
+        let together = if winograd { 1 } else { window };
+        quantized.chunks_exact_mut(together).for_each(|plane| round_plane(plane, most));
         let quantized: Vec<i16> = quantized.iter().map(|&weight| weight as i16).collect();
         // An image's zero is subtracted when it is read, rounded to an integer. The remainder, or an input's zero that is not
         // subtracted, adds a constant to every sum, which the bias subtracts.
