@@ -83,7 +83,7 @@ pub struct Options {
     /// Whether each kernel's weights have a scale of their own.
     pub granularity: Granularity,
     /// For each input of the graph that is given as bytes, its preprocessing. None for an input that is given as integers with a
-    /// scale, which is in [`Compiled::scales`].
+    /// scale, which the loadable names (`nvdla_runtime::session::Session::set_input_f32`).
     pub inputs: Vec<Option<Preprocess>>,
     /// In int8, how many bits of a picture's bytes are used.
     pub bytes: Bytes,
