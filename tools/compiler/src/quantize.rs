@@ -6,6 +6,8 @@ use crate::error::Error;
 
 /// The largest left shift of the bias that a 32-bit sum allows.
 const LARGEST_BIAS_SHIFT: u8 = 16;
+/// The largest int8 that is used for weights.
+pub(crate) const LARGEST: f64 = 127.0;
 
 /// How weights are scaled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,21 +59,22 @@ impl Factor {
 /// The elements of a channel in a window are much alike, so the sum of the changes counts more than each of them. Rounding each
 /// weight to the nearest integer may change the sum by several steps. The weights that are nearest to the middle between two
 /// integers are then rounded to the other one.
-pub(crate) fn round_plane(plane: &mut [f64], most: f64) {
-    let nearest = |weight: f64| weight.round().clamp(-most, most);
-    let change = plane.iter().map(|&weight| weight - nearest(weight)).sum::<f64>();
+pub(crate) fn round_plane(weights: &[f64], most: f64, integers: &mut [i16]) {
+    let mut change = 0.0;
+    for (weight, integer) in weights.iter().zip(&mut *integers) {
+        let nearest = weight.round().clamp(-most, most);
+        change += weight - nearest;
+        *integer = nearest as i16;
+    }
     // A change of up to half a step stays.
     let steps = (change.abs() - 0.5).ceil().max(0.0) as usize;
-    let mut changes: Vec<(f64, usize)> = Vec::new();
     if steps > 0 {
-        changes.extend(plane.iter().enumerate().map(|(at, &weight)| ((weight - nearest(weight)) * change, at)));
-        changes.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    }
-    for weight in &mut *plane {
-        *weight = nearest(*weight);
-    }
-    for &(_, at) in changes.iter().take(steps) {
-        plane[at] = (plane[at] + change.signum()).clamp(-most, most);
+        let mut order: Vec<usize> = (0..weights.len()).collect();
+        let error = |at: usize| (weights[at] - f64::from(integers[at])) * change;
+        order.sort_by(|&a, &b| error(b).total_cmp(&error(a)));
+        for &at in order.iter().take(steps) {
+            integers[at] = (f64::from(integers[at]) + change.signum()).clamp(-most, most) as i16;
+        }
     }
 }
 
@@ -115,9 +118,9 @@ mod tests {
     #[test]
     fn a_plane_keeps_its_sum_and_single_weights_their_nearest_integer() {
         let rounded = |plane: &[f64]| {
-            let mut plane = plane.to_vec();
-            round_plane(&mut plane, 127.0);
-            plane.iter().map(|&weight| weight as i32).collect::<Vec<_>>()
+            let mut integers = vec![0; plane.len()];
+            round_plane(plane, LARGEST, &mut integers);
+            integers.into_iter().map(i32::from).collect::<Vec<_>>()
         };
         assert_eq!(rounded(&[0.3; 9]).iter().sum::<i32>(), 3);
         assert_eq!(rounded(&[-0.4, -1.3, 5.0, -2.45, 0.0]), [0, -1, 5, -3, 0]);

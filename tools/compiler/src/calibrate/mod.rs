@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use crate::equalize::{planes, Sets};
 use crate::float;
 use crate::ir::{zero_point, Graph, Op, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
-use crate::quantize::round_plane;
+use crate::quantize::{round_plane, LARGEST};
 use histogram::Histogram;
 pub use histogram::Method;
 
@@ -205,7 +205,6 @@ fn outputs(graph: &Graph, sample: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, Error> {
 /// The graph with the weights of its convolutions rounded to 127 steps to each side, with a scale per kernel. The biases subtract
 /// the average of what that changes, as those of the compiled network do.
 pub fn rounded_weights(graph: &Graph, measured: &Measured) -> Graph {
-    const LARGEST: f64 = 127.0;
     let (mut rounded, ranges) = (graph.clone(), measured.ranges(Method::Max));
     for (k, node) in graph.nodes.iter().enumerate() {
         let (Some((planes, taps)), Some(weights)) =
@@ -224,11 +223,12 @@ pub fn rounded_weights(graph: &Graph, measured: &Measured) -> Graph {
             node.inputs.get(2).and_then(|&id| graph.constant(id)).map_or(vec![0.0; kernels], |bias| bias.to_vec());
         let mut values = weights.to_vec();
         for (&(kernel, channel), plane) in planes.iter().zip(values.chunks_exact_mut(taps)) {
-            let mut integers: Vec<f64> = plane.iter().map(|&weight| f64::from(weight) / scales[kernel]).collect();
-            round_plane(&mut integers, LARGEST);
+            let stepped: Vec<f64> = plane.iter().map(|&weight| f64::from(weight) / scales[kernel]).collect();
+            let mut integers = vec![0; taps];
+            round_plane(&stepped, LARGEST, &mut integers);
             let mut change = 0.0;
             for (weight, integer) in plane.iter_mut().zip(integers) {
-                let steps = (integer * scales[kernel]) as f32;
+                let steps = (f64::from(integer) * scales[kernel]) as f32;
                 change += *weight - steps;
                 *weight = steps;
             }

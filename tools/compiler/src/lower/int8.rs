@@ -8,13 +8,13 @@ use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 use super::convolution::Mode;
 use super::numbers::{
     algorithm, exponent, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages,
-    XActivation, LARGEST, LARGEST_WIDE, PRA_TRUNCATE, SUM_BITS, X, Y,
+    XActivation, LARGEST_WIDE, PRA_TRUNCATE, SUM_BITS, X, Y,
 };
 use super::step::{Combine, Convolution, Pipe, PostOp, Step};
 use super::Bytes;
 use crate::error::Error;
 use crate::ir;
-use crate::quantize::{bias_values, round_plane, Factor, Granularity};
+use crate::quantize::{bias_values, round_plane, Factor, Granularity, LARGEST};
 
 /// The least factor. Kernels with smaller weights use fewer of their eight bits instead.
 const SMALLEST_FACTOR: f64 = 256.0;
@@ -143,12 +143,13 @@ impl Quantizer<'_> {
             .collect();
         // The weights are computed from the rounded factors, and not the factors from the weights.
         let steps: Vec<f64> = factors.iter().map(|factor| factor * unit / truncate.exp2() / own).collect();
-        let mut quantized: Vec<f64> =
-            weights.iter().enumerate().map(|(at, weight)| weight / steps[at / each]).collect();
+        let stepped: Vec<f64> = weights.iter().enumerate().map(|(at, weight)| weight / steps[at / each]).collect();
+        let mut quantized = vec![0i16; stepped.len()];
         // The transformed elements of a window are not alike.
         let together = if winograd { 1 } else { window };
-        quantized.chunks_exact_mut(together).for_each(|plane| round_plane(plane, most));
-        let quantized: Vec<i16> = quantized.iter().map(|&weight| weight as i16).collect();
+        for (plane, integers) in stepped.chunks_exact(together).zip(quantized.chunks_exact_mut(together)) {
+            round_plane(plane, most, integers);
+        }
         // An image's zero is subtracted when it is read, rounded to an integer. The remainder, or an input's zero that is not
         // subtracted, adds a constant to every sum, which the bias subtracts.
         let rests: Vec<f64> = zeros

@@ -26,10 +26,8 @@ use super::step::{may_saturate, Combine, Kind, Lrn, Net, Pipe, PostOp, Step, Ten
 use super::Inputs;
 use crate::error::Error;
 use crate::ir::Ranges;
-use crate::quantize::{Factor, Granularity};
+use crate::quantize::{Factor, Granularity, LARGEST};
 
-/// The largest int8 that is used for weights.
-pub(super) const LARGEST: f64 = 127.0;
 /// The largest int16.
 pub(super) const LARGEST_WIDE: f64 = 32767.0;
 /// The right shift of int8 after Winograd's data transform. The results of the transform are sums of four elements. With this

@@ -6,12 +6,13 @@ use std::collections::HashMap;
 
 use nvdla_uapi::reg::values::Precision;
 
-use super::numbers::{Scale, LARGEST, LARGEST_WIDE};
+use super::numbers::{Scale, LARGEST_WIDE};
 use super::place::is_identity;
 use super::step::{may_saturate, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId};
 use super::Inputs;
 use crate::error::Error;
 use crate::ir::{zero_point, Padding, PoolKind, Range};
+use crate::quantize::LARGEST;
 
 /// Groups of tensors that share a scale, as a forest.
 pub(super) struct Groups(Vec<usize>);
