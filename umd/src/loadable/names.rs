@@ -79,8 +79,9 @@ impl Names {
             valid.then_some(Scale { tensor: text(&value["tensor"])?, scale, zero_point, unsigned })
         };
         let layer = |value: &Value| {
-            let nodes = value["nodes"].as_array()?.iter().map(text).collect::<Option<_>>()?;
-            Some(Layer { nodes, tensor: text(&value["tensor"])?, scale: value["scale"].as_f64()? })
+            let [tensor, scale, nodes @ ..] = value.as_array()?.as_slice() else { return None };
+            let nodes = nodes.iter().map(text).collect::<Option<_>>()?;
+            Some(Layer { nodes, tensor: text(tensor)?, scale: scale.as_f64()? })
         };
         let task = |value: &Value| {
             let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
@@ -102,7 +103,7 @@ mod tests {
 
     const TEXT: &str = r#"{
         "inputs": [{"tensor": "data", "scale": [0.5], "zero_point": [3.5], "unsigned": true}], "outputs": [],
-        "steps": [{"nodes": ["conv", "re\u001blu"], "tensor": "x", "scale": 2}, {"nodes": [], "tensor": "y", "scale": 1}],
+        "steps": [["x", 2, "conv", "re\u001blu"], ["y", 1]],
         "tasks": [[0, 0, 1, 7]]
     }"#;
 
@@ -118,7 +119,9 @@ mod tests {
 
     #[test]
     fn other_json_is_no_blob_of_names() {
-        for (from, to) in [("[3.5]", "[]"), ("\"tasks\"", "\"task\""), ("7]", "-1]"), ("\"y\"", "1"), ("{", "[")] {
+        for (from, to) in
+            [("[3.5]", "[]"), ("\"tasks\"", "\"task\""), ("7]", "-1]"), ("\"y\"", "1"), (", 1]]", "]]"), ("{", "[")]
+        {
             assert!(TEXT.contains(from));
             assert_eq!(Names::parse(TEXT.replacen(from, to, 1).as_bytes()), None, "{from}");
         }

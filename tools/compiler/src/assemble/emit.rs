@@ -88,20 +88,19 @@ impl<'a> Emitter<'a> {
         let (shared, bound) = (Vec::new(), Vec::new());
         let whole = whole_buffers(program);
         let mut emitter = Self { program, plan, contents, shared, constants: 0, pool: 0, sram: 0, bound, whole };
-        let named = |(constant, &offset): (&super::program::Constant, &u32)| (constant.name.clone(), u64::from(offset));
-        let constants = program.constants.iter().zip(&plan.constants).map(named).collect();
-        for constant in &program.constants {
-            let (name, data) = (constant.name.clone(), constant.bytes.clone());
+        // Empty memories are not allocated: a network without weights or pool has the smallest.
+        let mut constants = Memory { size: plan.constants_size.max(1), ..Default::default() };
+        if plan.constants_size > 0 {
+            let mut data = vec![0; plan.constants_size as usize];
+            for (constant, &offset) in program.constants.iter().zip(&plan.constants) {
+                data[offset as usize..][..constant.bytes.len()].copy_from_slice(&constant.bytes);
+            }
+            let name = "constants".to_owned();
+            constants.flags = MemoryFlags::ALLOC | MemoryFlags::SET;
+            constants.contents = vec![(name.clone(), 0)];
             emitter.contents.blobs.push(Blob { name, data, ..Default::default() });
         }
-        let set = MemoryFlags::ALLOC | MemoryFlags::SET;
-        // Empty memories are not allocated: a network without weights or pool has the smallest.
-        emitter.constants = emitter.memory(Memory {
-            flags: if program.constants.is_empty() { MemoryFlags::ALLOC } else { set },
-            size: plan.constants_size.max(1),
-            contents: constants,
-            ..Default::default()
-        });
+        emitter.constants = emitter.memory(constants);
         emitter.pool = emitter.memory(Memory { size: plan.pool_size.max(1), ..Default::default() });
         emitter.sram = emitter.pool;
         emitter.shared.extend([emitter.constants, emitter.pool]);
@@ -130,13 +129,14 @@ impl<'a> Emitter<'a> {
                 Lowered::Emulated(operations) => operations.iter().map(|operation| operation.step).collect(),
             }
         });
-        let steps = self
-            .program
-            .steps
-            .iter()
-            .map(|step| serde_json::json!({ "nodes": step.nodes, "tensor": step.tensor, "scale": step.scale }));
+        // Steps are arrays, and their scales have the digits of fp32, because a loadable has many of them.
+        let steps = self.program.steps.iter().map(|step| {
+            let mut layer = vec![serde_json::json!(step.tensor), serde_json::json!(step.scale as f32)];
+            layer.extend(step.nodes.iter().map(|node| serde_json::json!(node)));
+            layer
+        });
         let names = serde_json::json!({
-            "version": 1,
+            "version": 2,
             "network": self.program.name,
             "configuration": self.program.config.name,
             "precision": self.program.precision_name(),

@@ -12,12 +12,10 @@ use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::round_up;
 
 use super::order::{self, Order, Set};
-use super::program::{Program, Storage, Task};
+use super::program::{Constant, Program, Storage, Task};
 use super::sram::{self, Sram};
 use crate::error::Error;
 
-/// The alignment of constants: that of weights, which is the largest.
-const CONSTANT_ALIGNMENT: u64 = Alignment::documented(Data::Weight).start as u64;
 /// The alignment of buffers: the widest bus, so that no two buffers share a beat.
 const BUFFER_ALIGNMENT: u64 = 64;
 const _: () = assert!(BUFFER_ALIGNMENT.is_multiple_of(Alignment::documented(Data::Feature).start as u64));
@@ -101,15 +99,37 @@ impl Pool<'_> {
     }
 }
 
+/// The offset of each constant, and the bytes of all. Those of the largest alignment lie one after another; each of the others
+/// takes the first gap between them that holds it, or follows them.
+fn constants(constants: &[Constant]) -> Result<(Vec<u32>, u64), Error> {
+    let mut offsets = vec![0; constants.len()];
+    let mut gaps: Vec<(u64, u64)> = Vec::new();
+    let mut end = 0;
+    let mut by_alignment: Vec<usize> = (0..constants.len()).collect();
+    by_alignment.sort_by_key(|&at| std::cmp::Reverse(constants[at].alignment));
+    for at in by_alignment {
+        let (alignment, size) = (u64::from(constants[at].alignment), constants[at].bytes.len() as u64);
+        let fits = |&(from, to): &(u64, u64)| round_up(from, alignment) + size <= to;
+        let (from, to) = match gaps.iter().position(fits) {
+            Some(gap) => gaps.swap_remove(gap),
+            None => (end, u64::MAX),
+        };
+        let start = round_up(from, alignment);
+        offsets[at] = offset(start)?;
+        gaps.push((from, start));
+        if to == u64::MAX {
+            end = start + size;
+        } else {
+            gaps.push((start + size, to));
+        }
+        gaps.retain(|(from, to)| from < to);
+    }
+    Ok((offsets, end))
+}
+
 /// Plans a program's memory and order. With SRAM, buffers that are chosen for it have that place in the program.
 pub fn plan(program: &mut Program, sram: Option<&Sram>) -> Result<Plan, Error> {
-    let mut constants = Vec::new();
-    let mut constants_size = 0;
-    for constant in &program.constants {
-        constants_size = round_up(constants_size, CONSTANT_ALIGNMENT);
-        constants.push(offset(constants_size)?);
-        constants_size += constant.bytes.len() as u64;
-    }
+    let (constants, constants_size) = constants(&program.constants)?;
     let mut orders = Vec::new();
     for task in &program.tasks {
         orders.push(match task {

@@ -5,6 +5,7 @@
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc;
+use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
@@ -73,8 +74,8 @@ impl Buffer {
 /// Weights, operands or tables, with their layout in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// The node's name and the role.
-    pub name: String,
+    /// The alignment of its address.
+    pub alignment: u32,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
@@ -440,20 +441,13 @@ impl Program {
         Atoms::of(self.config, self.precision)
     }
 
-    /// Adds a constant, unless the same one is there. If its name exists already, its number is appended, because names in a
-    /// loadable are unique.
-    pub(crate) fn constant(&mut self, name: String, bytes: Vec<u8>) -> usize {
-        let mut taken = false;
-        for (number, constant) in self.constants.iter().enumerate() {
-            let Some(rest) = constant.name.strip_prefix(&name) else { continue };
-            taken |= rest.is_empty();
-            if (rest.is_empty() || rest.starts_with('.')) && constant.bytes == bytes {
-                return number;
-            }
-        }
-        let name = if taken { format!("{name}.{}", self.constants.len()) } else { name };
-        self.constants.push(Constant { name, bytes });
-        self.constants.len() - 1
+    /// Adds a constant of a kind of data, unless the same one is there.
+    pub(crate) fn constant(&mut self, data: Data, bytes: Vec<u8>) -> usize {
+        let constant = Constant { alignment: Alignment::documented(data).start, bytes };
+        self.constants.iter().position(|other| *other == constant).unwrap_or_else(|| {
+            self.constants.push(constant);
+            self.constants.len() - 1
+        })
     }
 
     /// Adds a hardware operation to the last task, or to a new one after an emulated task.

@@ -12,6 +12,7 @@
 use nvdla_estimate::{pipeline, ConvShape, Cube as Volume, Host, Memory, SdpShape, Writes};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, DataFormat, MemoryType, PixelOverride};
+use nvdla_uapi::layout::align::Data;
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::weight::{Compressed, Direct, Geometry, Groups, Image, PostExtension, Surfaces, Winograd};
 use nvdla_uapi::layout::{self, bytes, Extents};
@@ -256,9 +257,9 @@ impl Lowering<'_> {
                 (part.tiles, packed, mask) = (tiles, weights, Some([wmb, wgs]));
             }
             let Part { block, kernel, tiles, .. } = &part;
-            let mut constant = |what: &str, bytes: Vec<u8>| Cube {
+            let mut constant = |data: Data, bytes: Vec<u8>| Cube {
                 size: bytes.len() as u32,
-                base: Base::Constant(self.program.constant(format!("{name}.{what}"), bytes)),
+                base: Base::Constant(self.program.constant(data, bytes)),
                 offset: 0,
                 width: kernel[2] as u16,
                 height: kernel[1] as u16,
@@ -267,8 +268,8 @@ impl Lowering<'_> {
                 surface_stride: 0,
                 surfaces: 0,
             };
-            let weights = constant("weights", packed);
-            let mask = mask.map(|[wmb, wgs]| [constant("wmb", wmb), constant("wgs", wgs)]);
+            let weights = constant(Data::Weight, packed);
+            let mask = mask.map(|[wmb, wgs]| [constant(Data::Wmb, wmb), constant(Data::Wgs, wgs)]);
             for tile in tiles {
                 let Tile { x, y, .. } = tile;
                 // SDP writes the atoms of a 1x1 cube one after another and ignores the strides.

@@ -3,6 +3,7 @@
 //! Lowers steps to SDP: after a convolution, or from memory to memory; and the copies that move elements, some of them by Rubik.
 
 use nvdla_uapi::desc::{self, Activation, RubikOp, SdpOperandMode, SdpOperation};
+use nvdla_uapi::layout::align::Data;
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
 use nvdla_uapi::layout::Extents;
@@ -204,7 +205,7 @@ impl Lowering<'_> {
                 }
             }
         }
-        let constant = self.program.constant(name.to_owned(), bytes);
+        let constant = self.program.constant(Data::BatchNormalization, bytes);
         Ok((SdpOperandMode::PerKernel, OperandSource::Constant(constant, format.bytes_per_atom()), wide, [0, one]))
     }
 
