@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context, Result};
 
 use super::arch::Arch;
-use super::arguments::Arguments;
+use super::arguments::{Arguments, Suite};
 use super::direct::Access;
 use super::guest::Programs;
 use super::tree;
@@ -102,8 +102,7 @@ fn server(
         Command::new(&programs.server)
             .args(["--config", config, "--socket"])
             .arg(socket)
-            // The device tree's addresses are those of a device without SRAM.
-            .args(if arguments.arch == Arch::Arm64 { &["--lines", "--sram=0"][..] } else { &[] })
+            .args(server_options(arguments))
             .args(rtl.into_iter().flat_map(|rtl| ["--rtl", rtl]))
             .args(&arguments.server)
             .stdin(Stdio::null())
@@ -121,6 +120,19 @@ fn server(
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(server)
+}
+
+/// The options of the model's server that follow from the machine.
+fn server_options(arguments: &Arguments) -> &'static [&'static str] {
+    let by_line = arguments.intx || arguments.arch == Arch::Riscv;
+    match arguments.arch {
+        // The device tree's addresses are those of a device without SRAM.
+        Arch::Arm64 => &["--lines", "--sram=0"],
+        // After the first interrupt by a line QEMU does not map the device's memory into the guest any more, and vfio-user-pci has
+        // no option to change that. Each access to the SRAM is then a message to the server, and the tests access all of it.
+        _ if by_line && arguments.test == Some(Suite::Driver) => &["--sram=256"],
+        _ => &[],
+    }
 }
 
 /// QEMU without devices, run from its own Debian folder with that folder's libraries.
