@@ -359,6 +359,53 @@ impl Flow {
     }
 }
 
+/// The part of a convolution before its first package, in which only memory works, and what it needs of the convolution buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begin {
+    /// Cycles from enabling to the first package.
+    pub(crate) cycles: u64,
+    /// The part of them in which data arrives.
+    pub(crate) filling: u64,
+    /// Banks for data and for weights.
+    banks: [u32; 2],
+    /// Bytes in the banks for data and in those for weights, and the bytes that must be there before the first package.
+    held: [u64; 2],
+    first: [u64; 2],
+}
+
+impl Begin {
+    pub(crate) fn new(shape: &ConvShape, config: &Config, memory: &Memory) -> Self {
+        let run = run(shape, 1, config, memory);
+        let input = shape.input.volume(config).max(shape.input_bytes(config));
+        let group = shape.weight_bytes * shape.group(config) / u64::from(shape.output.channels.max(1));
+        Self {
+            cycles: run.around - END,
+            filling: run.filling,
+            banks: [shape.data_banks, shape.weight_banks],
+            held: [input, shape.weight_bytes],
+            first: [input, if shape.weight_reuse { 0 } else { group.min(shape.weight_bytes) }],
+        }
+    }
+
+    /// The cycles of the part that fit beside the convolution before: CDMA fetches for the next operation while CSC works on this
+    /// one, if both divide the buffer in the same way (`NV_NVDLA_CDMA_dc.v`, `NV_NVDLA_CDMA_wt.v`: `need_pending`), as far as the
+    /// buffer has space.
+    pub(crate) fn beside(&self, before: &Self, config: &Config) -> u64 {
+        if self.banks != before.banks || self.banks.contains(&0) {
+            return 0;
+        }
+        let mut cycles = self.cycles;
+        for at in 0..2 {
+            let space = u64::from(self.banks[at]) * u64::from(config.cbuf_bank_bytes());
+            let free = space.saturating_sub(before.held[at]);
+            if free < self.first[at] {
+                cycles = cycles.min(self.cycles * free / self.first[at]);
+            }
+        }
+        cycles
+    }
+}
+
 /// A convolution's times.
 pub(crate) struct Run {
     /// From enabling to the done interrupt.
@@ -367,6 +414,8 @@ pub(crate) struct Run {
     pub(crate) compute: u64,
     /// From enabling to the first output, and from the last output to the done interrupt. The output is written between them.
     pub(crate) around: u64,
+    /// The part of `around` in which data arrives.
+    filling: u64,
 }
 
 /// Simulates a convolution. SDP takes each position in `position` cycles.
@@ -424,7 +473,8 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
     let read = latency(shape.input.memory).max(latency(shape.weight_memory));
     let begin = START + kernels + read + started.ceil() as u64;
     let around = begin + END;
-    Run { cycles: around + compute + stall.max(replaced).ceil() as u64, compute, around }
+    let filling = started.ceil() as u64;
+    Run { cycles: around + compute + stall.max(replaced).ceil() as u64, compute, around, filling }
 }
 
 /// The time of a convolution whose SDP uses no sub-unit and writes to DRAM.

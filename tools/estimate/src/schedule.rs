@@ -2,12 +2,14 @@
 
 //! The start and end of each operation of a network.
 //!
-//! Operations that are connected on the fly run together (see [`pipeline`]). Groups of them run one after another. Between two
+//! Operations that are connected on the fly run together (see [`pipeline`]). Groups of them run one after another, but CDMA fetches
+//! input and weights of a convolution while the one before computes, if the two do not depend on one another. Between two
 //! groups the driver handles an interrupt and enables the next operation ([`Host`]), if that operation waits for a result of the
 //! group before. Otherwise it is already enabled. Registers are written while the group before still runs, because each unit has
 //! two register groups. These writes count only if they take longer than that group. A lookup table is written when its unit is
 //! idle.
 
+use crate::conv::Begin;
 use crate::{pipeline, Estimate, Limit, Memory, Shape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
@@ -113,6 +115,8 @@ impl Host {
 
 /// Operations that are connected on the fly.
 struct Group {
+    /// The part before the first package, if the first operation is a convolution.
+    begin: Option<Begin>,
     leader: usize,
     /// The time of its operations together.
     estimate: Estimate,
@@ -138,10 +142,14 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
     let leaders = (0..steps.len()).filter(|&at| slots[at].leader == at);
     let groups: Vec<Group> = leaders.map(|leader| group(leader, steps, &slots, config, memory, host)).collect();
     let mut now = groups.first().map_or(0, |first| first.ahead);
-    for (at, Group { leader, estimate, idle, .. }) in groups.iter().enumerate() {
+    let mut before = None;
+    for (at, group) in groups.iter().enumerate() {
+        let Group { leader, estimate, idle, .. } = group;
         let (writing, waits) = groups.get(at + 1).map_or((0, true), |next| (next.ahead, next.waits));
-        let limit = if writing > estimate.cycles { Limit::SetUp } else { estimate.limit };
-        let cycles = writing.max(estimate.cycles);
+        let alone = estimate.cycles - before.map_or(0, |before| group.beside(before, config, host));
+        let limit = if writing > alone { Limit::SetUp } else { estimate.limit };
+        let cycles = writing.max(alone);
+        before = Some(group);
         now += idle;
         for slot in slots.iter_mut().skip(*leader).filter(|slot| slot.leader == *leader) {
             (slot.start, slot.cycles, slot.limit) = (now, cycles, limit);
@@ -149,6 +157,18 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
         now += cycles + if waits { host.hand_over } else { 0 };
     }
     slots
+}
+
+impl Group {
+    /// The cycles of this group's start during which the group before still computes. Its registers are written and it is enabled
+    /// when that group has begun, and memory serves that group first.
+    fn beside(&self, before: &Self, config: &Config, host: Host) -> u64 {
+        let (Some(begin), Some(other), false) = (&self.begin, &before.begin, self.waits) else { return 0 };
+        let computing = before.estimate.cycles.saturating_sub(other.cycles);
+        let busy = before.estimate.memory.saturating_sub(other.filling);
+        let free = computing.saturating_sub(busy.max(self.ahead + host.hand_over));
+        begin.beside(other, config).min(free)
+    }
 }
 
 fn group(leader: usize, steps: &[Step], slots: &[Slot], config: &Config, memory: &Memory, host: Host) -> Group {
@@ -174,7 +194,8 @@ fn group(leader: usize, steps: &[Step], slots: &[Slot], config: &Config, memory:
         Some(shape) => shape.estimate(config, memory),
         None => pipeline(conv, sdp, pdp, config, memory),
     };
-    Group { leader, estimate, ahead: host.cycles(ahead), idle: host.cycles(idle), waits }
+    let begin = conv.map(|shape| Begin::new(shape, config, memory));
+    Group { leader, begin, estimate, ahead: host.cycles(ahead), idle: host.cycles(idle), waits }
 }
 
 #[cfg(test)]
@@ -217,6 +238,20 @@ mod tests {
         steps[2].waits = false;
         let free = schedule(&steps, &NV_SMALL, &memory, Host { register_write: 0.0, hand_over: 5 });
         assert_eq!(free[2].start, slots[0].cycles);
+        // It fetches while the convolution before computes, if the buffer is divided in the same way.
+        let total = |first: ConvShape, second: ConvShape, waits: bool| {
+            let mut steps =
+                [first, second].map(|shape| Step { shape: Shape::Conv(shape), writes, source: None, waits });
+            steps[0].waits = true;
+            let slots = schedule(&steps, &NV_SMALL, &memory, Host::new(0.0));
+            slots[1].start + slots[1].cycles
+        };
+        let [whole, other, full] =
+            [(8, 8), (8, 9), (1, 8)].map(|(data_banks, weight_banks)| ConvShape { data_banks, weight_banks, ..conv });
+        let apart = 2 * pipeline(Some(&conv), None, None, &NV_SMALL, &memory).cycles;
+        assert!(total(whole, whole, false) < apart);
+        assert!(total(full, full, false) > total(whole, whole, false));
+        assert_eq!((total(whole, whole, true), total(whole, other, false)), (apart, apart));
         // A table is written between the groups, and so are the registers of its operation.
         steps[2].writes.table = 3;
         let table = schedule(&steps, &NV_SMALL, &memory, host);
