@@ -46,12 +46,12 @@ use super::{
     engine::Engine,
     ffi::{
         self,
-        Kicker,
         Power,
         PowerReference,
         Signalling,
         Watch,
-        Worker, //
+        Worker,
+        WorkerReference, //
     },
     identity,
     job::{
@@ -298,13 +298,13 @@ impl Accelerator {
         })
     }
 
-    fn kicker(&self) -> Result<Kicker> {
-        Ok(self.state.lock().worker.as_ref().ok_or(ENODEV)?.kicker())
+    fn worker(&self) -> Result<WorkerReference> {
+        Ok(self.state.lock().worker.as_ref().ok_or(ENODEV)?.reference())
     }
 
     /// A watch on the fence behind a sync_file descriptor.
     pub(crate) fn watch(&self, fd: i32) -> Result<Watch> {
-        self.kicker()?.watch(fd)
+        self.worker()?.watch(fd)
     }
 
     /// Frees the jobs that have ended.
@@ -316,8 +316,8 @@ impl Accelerator {
     /// Frees the jobs that have ended, and waits until other threads have freed theirs. For a client that has too little memory.
     pub(crate) fn settle(&self) {
         self.clean();
-        if let Ok(kicker) = self.kicker() {
-            kicker.flush();
+        if let Ok(worker) = self.worker() {
+            worker.flush();
         }
     }
 

@@ -279,18 +279,18 @@ impl Worker {
         unsafe { nvdla_worker_may_log(self.0) }
     }
 
-    /// A reference with which the worker can be kicked, even after it has stopped.
-    pub(crate) fn kicker(&self) -> Kicker {
-        // SAFETY: The worker is valid until dropped; the reference is the kicker's.
+    /// A reference that stays valid after the worker has stopped.
+    pub(crate) fn reference(&self) -> WorkerReference {
+        // SAFETY: The worker is valid until dropped; the reference is the result's.
         unsafe { nvdla_worker_get(self.0) };
-        Kicker(self.0)
+        WorkerReference(self.0)
     }
 }
 
 /// A reference to a worker that may have stopped.
-pub(crate) struct Kicker(*mut c_void);
+pub(crate) struct WorkerReference(*mut c_void);
 
-impl Kicker {
+impl WorkerReference {
     /// Waits until the jobs that have ended are freed.
     pub(crate) fn flush(&self) {
         // SAFETY: The reference keeps the worker.
@@ -305,7 +305,7 @@ impl Kicker {
     }
 }
 
-impl Drop for Kicker {
+impl Drop for WorkerReference {
     fn drop(&mut self) {
         // SAFETY: The reference is ours.
         unsafe { nvdla_worker_put(self.0) };

@@ -87,13 +87,13 @@ pub(crate) enum Program {
 impl Program {
     /// Calls `visit` with each range that the registers make the unit access.
     pub(crate) fn accesses(&self, config: &Config, unit: OpType, rdma: bool, mut visit: impl FnMut(Access)) {
-        let mut tell = |access| {
+        let mut pass = |access| {
             visit(access);
             Ok::<(), footprint::Refusal>(())
         };
         let mut walk = |registers: &Registers| {
             // What was validated has a footprint, so there is no refusal.
-            let _ = footprint::footprint(config, unit, rdma, registers, &mut tell);
+            let _ = footprint::footprint(config, unit, rdma, registers, &mut pass);
         };
         match self {
             Self::Blocks(image) => {

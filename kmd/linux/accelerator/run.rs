@@ -129,7 +129,7 @@ impl Accelerator {
             state.phase = Phase::Dead;
             dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");
         }
-        self.tell(state, running, Err(error));
+        self.complete(state, running, Err(error));
         if matches!(state.phase, Phase::Dead) {
             self.fail_queued(state, EIO);
         }
@@ -151,13 +151,13 @@ impl Accelerator {
     /// Ends the running task with a result, after which the device is free.
     pub(super) fn finish(&self, state: &mut State, result: Result) {
         match core::mem::replace(&mut state.phase, Phase::Idle) {
-            Phase::Running(running) => self.tell(state, running, result),
+            Phase::Running(running) => self.complete(state, running, result),
             other => state.phase = other,
         }
     }
 
     /// Notifies the client and all waiters that a task has ended.
-    pub(super) fn tell(&self, state: &mut State, running: Running, result: Result) {
+    pub(super) fn complete(&self, state: &mut State, running: Running, result: Result) {
         let Running { mut job, started_ns, .. } = running;
         if let Some(worker) = &state.worker {
             worker.disarm();
