@@ -25,6 +25,11 @@ impl Progress {
         Self { started: Instant::now(), done: 0, all, wanted: std::io::stderr().is_terminal(), bar: None }
     }
 
+    /// Whether a long run shows a bar.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
     /// Counts a completed operation.
     pub(crate) fn operation(&mut self, completed: &Completed<'_>) {
         self.done += 1;

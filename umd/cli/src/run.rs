@@ -88,8 +88,8 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     let mut report = report::Report::new(args, session, reason, inputs, outputs.takes_stdout());
     report.start()?;
     let mut progress = progress::Progress::new(session.operations(), args.repeat);
-    // A device that does not report completed operations runs without an observer.
-    let observes = session.device().kind != Kind::Hardware;
+    // A device that does not report completed operations runs without an observer. The built-in model is faster without one.
+    let observes = session.device().kind != Kind::Hardware && (progress.is_wanted() || profile.is_some());
     for round in 0..args.repeat {
         let last = round + 1 == args.repeat;
         let mut observe = |completed: Completed<'_>| -> io::Result<()> {

@@ -14,7 +14,8 @@ use std::{
 };
 
 use nvdla_engine::{Engine, Failure, Hardware, OutOfRange, Progress, Slot};
-use nvdla_model::{device::Model, limit::Limit, memory::Stop, simulation::Simulation, threads::keep_awake::Awake, Isa};
+use nvdla_model::threads::{inside::inside_pool, keep_awake::Awake};
+use nvdla_model::{device::Model, limit::Limit, memory::Stop, simulation::Simulation, Isa};
 use nvdla_rtl::Simulator;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::RamType;
@@ -228,6 +229,22 @@ impl Device for ModelDevice {
     }
 
     fn submit(
+        &mut self,
+        addresses: &[AddressEntry],
+        timeout: Option<Duration>,
+        observer: Option<Observer<'_>>,
+    ) -> Result<TaskReport, Error> {
+        // An observer need not be able to run on another thread.
+        if self.info.kind == Kind::Model && observer.is_none() {
+            return inside_pool(|| self.run(addresses, timeout, None));
+        }
+        self.run(addresses, timeout, observer)
+    }
+}
+
+impl ModelDevice {
+    /// Runs a task on this thread.
+    fn run(
         &mut self,
         addresses: &[AddressEntry],
         timeout: Option<Duration>,

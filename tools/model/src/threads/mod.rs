@@ -2,5 +2,6 @@
 
 //! How the units share an operation among the threads of rayon's pool.
 
+pub mod inside;
 pub mod keep_awake;
 pub(crate) mod share;
