@@ -471,9 +471,8 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
     }
     let kernels = group.min(config.mac_atomic_k.into());
     let read = latency(shape.input.memory).max(latency(shape.weight_memory));
-    let begin = START + kernels + read + started.ceil() as u64;
-    let around = begin + END;
     let filling = started.ceil() as u64;
+    let around = START + kernels + read + filling + END;
     Run { cycles: around + compute + stall.max(replaced).ceil() as u64, compute, around, filling }
 }
 

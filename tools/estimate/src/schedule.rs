@@ -10,7 +10,7 @@
 //! idle.
 
 use crate::conv::Begin;
-use crate::{pipeline, Estimate, Limit, Memory, Shape};
+use crate::{pipeline, ConvShape, Estimate, Limit, Memory, Shape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
 use nvdla_uapi::reg::Block;
@@ -114,9 +114,9 @@ impl Host {
 }
 
 /// Operations that are connected on the fly.
-struct Group {
-    /// The part before the first package, if the first operation is a convolution.
-    begin: Option<Begin>,
+struct Group<'a> {
+    /// The convolution among them.
+    conv: Option<&'a ConvShape>,
     leader: usize,
     /// The time of its operations together.
     estimate: Estimate,
@@ -142,14 +142,13 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
     let leaders = (0..steps.len()).filter(|&at| slots[at].leader == at);
     let groups: Vec<Group> = leaders.map(|leader| group(leader, steps, &slots, config, memory, host)).collect();
     let mut now = groups.first().map_or(0, |first| first.ahead);
-    let mut before = None;
     for (at, group) in groups.iter().enumerate() {
         let Group { leader, estimate, idle, .. } = group;
         let (writing, waits) = groups.get(at + 1).map_or((0, true), |next| (next.ahead, next.waits));
-        let alone = estimate.cycles - before.map_or(0, |before| group.beside(before, config, host));
+        let before = at.checked_sub(1).and_then(|before| groups.get(before));
+        let alone = estimate.cycles - before.map_or(0, |before| group.beside(before, config, memory, host));
         let limit = if writing > alone { Limit::SetUp } else { estimate.limit };
         let cycles = writing.max(alone);
-        before = Some(group);
         now += idle;
         for slot in slots.iter_mut().skip(*leader).filter(|slot| slot.leader == *leader) {
             (slot.start, slot.cycles, slot.limit) = (now, cycles, limit);
@@ -159,19 +158,27 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
     slots
 }
 
-impl Group {
+impl Group<'_> {
     /// The cycles of this group's start during which the group before still computes. Its registers are written and it is enabled
     /// when that group has begun, and memory serves that group first.
-    fn beside(&self, before: &Self, config: &Config, host: Host) -> u64 {
-        let (Some(begin), Some(other), false) = (&self.begin, &before.begin, self.waits) else { return 0 };
+    fn beside(&self, before: &Self, config: &Config, memory: &Memory, host: Host) -> u64 {
+        let (Some(conv), Some(other), false) = (self.conv, before.conv, self.waits) else { return 0 };
+        let [begin, other] = [conv, other].map(|shape| Begin::new(shape, config, memory));
         let computing = before.estimate.cycles.saturating_sub(other.cycles);
         let busy = before.estimate.memory.saturating_sub(other.filling);
         let free = computing.saturating_sub(busy.max(self.ahead + host.hand_over));
-        begin.beside(other, config).min(free)
+        begin.beside(&other, config).min(free)
     }
 }
 
-fn group(leader: usize, steps: &[Step], slots: &[Slot], config: &Config, memory: &Memory, host: Host) -> Group {
+fn group<'a>(
+    leader: usize,
+    steps: &'a [Step],
+    slots: &[Slot],
+    config: &Config,
+    memory: &Memory,
+    host: Host,
+) -> Group<'a> {
     let (mut conv, mut sdp, mut pdp, mut other) = (None, None, None, None);
     let (mut ahead, mut idle, mut waits) = (0, 0, false);
     for (step, _) in steps.iter().zip(slots).skip(leader).filter(|(_, slot)| slot.leader == leader) {
@@ -194,14 +201,13 @@ fn group(leader: usize, steps: &[Step], slots: &[Slot], config: &Config, memory:
         Some(shape) => shape.estimate(config, memory),
         None => pipeline(conv, sdp, pdp, config, memory),
     };
-    let begin = conv.map(|shape| Begin::new(shape, config, memory));
-    Group { leader, begin, estimate, ahead: host.cycles(ahead), idle: host.cycles(idle), waits }
+    Group { leader, conv, estimate, ahead: host.cycles(ahead), idle: host.cycles(idle), waits }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConvShape, Cube, SdpShape};
+    use crate::{Cube, SdpShape};
     use nvdla_uapi::config::NV_SMALL;
 
     #[test]
