@@ -103,26 +103,20 @@ impl Pool<'_> {
 /// takes the first gap between them that holds it, or follows them.
 fn constants(constants: &[Constant]) -> Result<(Vec<u32>, u64), Error> {
     let mut offsets = vec![0; constants.len()];
-    let mut gaps: Vec<(u64, u64)> = Vec::new();
+    // In the order of their addresses. The last one is the rest of the memory.
+    let mut gaps = vec![(0, u64::MAX)];
     let mut end = 0;
     let mut by_alignment: Vec<usize> = (0..constants.len()).collect();
     by_alignment.sort_by_key(|&at| std::cmp::Reverse(constants[at].alignment));
     for at in by_alignment {
         let (alignment, size) = (u64::from(constants[at].alignment), constants[at].bytes.len() as u64);
         let fits = |&(from, to): &(u64, u64)| round_up(from, alignment) + size <= to;
-        let (from, to) = match gaps.iter().position(fits) {
-            Some(gap) => gaps.swap_remove(gap),
-            None => (end, u64::MAX),
-        };
+        let gap = gaps.iter().position(fits).unwrap_or(gaps.len() - 1);
+        let (from, to) = gaps[gap];
         let start = round_up(from, alignment);
         offsets[at] = offset(start)?;
-        gaps.push((from, start));
-        if to == u64::MAX {
-            end = start + size;
-        } else {
-            gaps.push((start + size, to));
-        }
-        gaps.retain(|(from, to)| from < to);
+        gaps.splice(gap..=gap, [(from, start), (start + size, to)].into_iter().filter(|(from, to)| from < to));
+        end = end.max(start + size);
     }
     Ok((offsets, end))
 }
