@@ -3,12 +3,13 @@
 //! The bytes of a loadable's memories that an operation reads and writes according to its descriptors.
 
 use nvdla_uapi::desc::{
-    BdmaTransfer, ConvOp, ConvSurface, DataCube, DataFormat, MemoryType, Operation, SdpOperandMode, SdpSubUnit, Surface,
+    BdmaTransfer, ConvOp, ConvSurface, DataCube, DataFormat, MemoryType, Operation, SdpOp, SdpOperandMode,
+    SdpOperation, SdpSubUnit, Surface,
 };
 use nvdla_uapi::layout::feature::Cube;
-use nvdla_uapi::layout::pixel::Format;
-use nvdla_uapi::layout::Extents;
-use nvdla_uapi::reg::values::Precision;
+use nvdla_uapi::layout::operand::{Format, Operands};
+use nvdla_uapi::layout::{pixel, precision, Extents};
+use nvdla_uapi::reg::values::{OperandMode, OperandSize, OperandUse, Precision};
 
 use super::timeline::Step;
 use super::NetworkOperation;
@@ -149,9 +150,10 @@ impl<'a> Collector<'a> {
                     ("x2_data", &op.x2_op, &surface.x2_data),
                     ("y_data", &op.y_op, &surface.y_data),
                 ] {
-                    if unit.as_ref().is_some_and(reads_memory) {
-                        // The layout of operands depends on many fields; the descriptor gives their size.
-                        self.read(at, name, cube, u64::from(cube.size), Step::Completed);
+                    if let Some(pieces) =
+                        unit.as_ref().and_then(|unit| self.operands(op, unit, cube, &surface.dst_data))
+                    {
+                        self.push(at, name, false, cube, pieces, Step::Completed);
                     }
                 }
                 self.write_cube(at, &surface.dst_data, op.dst_precision, batches);
@@ -189,11 +191,11 @@ impl<'a> Collector<'a> {
                 self.push(at, "src_data", false, src, pieces, Step::Data);
             }
             DataFormat::Pixel(format) => {
-                let (bytes, lines) = (Format::new(format).bytes_of(src.width.into()), u64::from(src.height));
+                let (bytes, lines) = (pixel::Format::new(format).bytes_of(src.width.into()), u64::from(src.height));
                 let levels = [(lines, src.line_stride.into()), (1, 0), (1, 0)];
                 self.push(at, "src_data", false, src, Pieces { start: src.offset.into(), bytes, levels }, Step::Data);
                 if let Some(start) = u64::from(src.offset).checked_add_signed(surface.offset_u) {
-                    if Format::new(format).planes == 2 {
+                    if pixel::Format::new(format).planes == 2 {
                         // Its lines have the length of the first plane's lines. Their number is that of the first plane's lines,
                         // or half of it.
                         let levels = [(lines, surface.in_line_uv_stride.into()), (1, 0), (1, 0)];
@@ -241,6 +243,37 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// The operands of a sub-unit for an output, if it reads them from memory.
+    fn operands(&self, op: &SdpOp, unit: &SdpSubUnit, cube: &DataCube, output: &DataCube) -> Option<Pieces> {
+        let data_use = match unit.op_type {
+            SdpOperation::None => return None,
+            SdpOperation::Mul => OperandUse::Mul,
+            SdpOperation::Add => OperandUse::Alu,
+            SdpOperation::Both => OperandUse::Both,
+        };
+        let (start, size) = (u64::from(cube.offset), u64::from(cube.size));
+        // SDP reads the operands of one element per channel one after another, whatever the strides are.
+        let plain = unit.mode == SdpOperandMode::PerKernel || (output.height, output.width) == (1, 1);
+        match unit.mode {
+            SdpOperandMode::PerLayer => return None,
+            _ if plain => return Some(Pieces::plain(start, size)),
+            _ => {}
+        }
+        let data_size = match unit.precision {
+            Precision::Int8 => OperandSize::OneByte,
+            Precision::Int16 | Precision::Fp16 => OperandSize::TwoByte,
+        };
+        let processing = precision::processing(op.src_precision, op.dst_precision);
+        let format = Format { mode: OperandMode::PerElement, data_use, data_size, processing, atom: self.atom };
+        let extents = Extents::new(1, output.channel.into(), output.height.into(), output.width.into());
+        let (line, surface) = (u64::from(cube.line_stride), u64::from(cube.surf_stride));
+        let Ok(operands) = Operands::as_programmed(extents, format, line, surface) else {
+            return Some(Pieces::plain(start, size));
+        };
+        let levels = [(output.height.into(), line), (operands.surfaces().into(), surface), (1, 0)];
+        Some(Pieces { start, bytes: operands.span_of(output.width.into()) as u64, levels })
+    }
+
     fn read_cube(&mut self, at: usize, name: &'static str, cube: &DataCube, precision: Precision, batches: (u64, u64)) {
         let pieces = self.cube(cube, precision, batches);
         self.push(at, name, false, cube, pieces, Step::Completed);
@@ -272,11 +305,6 @@ impl<'a> Collector<'a> {
         let begins = if writes { Step::Output } else { Step::Enabled };
         self.all.push(Access { operation: at, surface: name, writes, memory: slot.memory, pieces, begins, ends });
     }
-}
-
-/// Whether a sub-unit reads its operands from memory.
-fn reads_memory(unit: &SdpSubUnit) -> bool {
-    unit.mode != SdpOperandMode::PerLayer && unit.op_type != nvdla_uapi::desc::SdpOperation::None
 }
 
 #[cfg(test)]
