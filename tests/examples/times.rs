@@ -7,12 +7,14 @@
 //!     cargo run --release -p nvdla-tests --example times -- squeezenet nv_full
 //!     cargo run --release -p nvdla-tests --example times -- --winograd
 //!     cargo run --release -p nvdla-tests --example times -- --memory
+//!     cargo run --release -p nvdla-tests --example times -- --size
 //!     cargo run --release -p nvdla-tests --example times -- --sram 512K
 //!
 //! With a network and a configuration, each of its operations is shown. With `--winograd`, convolutions run in Winograd's mode where
-//! that is faster. With `--memory`, runs of layers are computed in bands of lines where that shrinks the pool. The networks are
-//! those of `nvdla_tests::zoo`, in int8; the conditions are the profile's defaults. NVIDIA's cycles are those of its fastest int8
-//! loadable of a network among the reference data, and are missing without them. The conditions of both are the same.
+//! that is faster. With `--memory`, runs of layers are computed in bands of lines where that shrinks the pool, and with `--size`
+//! each layer is computed as a whole. The networks are those of `nvdla_tests::zoo`, in int8; the conditions are the profile's
+//! defaults. NVIDIA's cycles are those of its fastest int8 loadable of a network among the reference data, and are missing without
+//! them. The conditions of both are the same.
 //!
 //! With `--sram` and a size, the cycles of a few networks are shown without SRAM and with tensors in SRAM of that size, with DRAM
 //! of 10 and of 2 GB/s.
@@ -131,7 +133,11 @@ fn main() -> Result<(), String> {
     };
     let (options, arguments): (Vec<String>, Vec<String>) = given.into_iter().partition(|a| a.starts_with("--"));
     let winograd = options.contains(&"--winograd".to_owned()).then_some(Winograd::Faster);
-    let optimize = if options.contains(&"--memory".to_owned()) { Optimize::Memory } else { Optimize::Time };
+    let optimize = match () {
+        () if options.contains(&"--memory".to_owned()) => Optimize::Memory,
+        () if options.contains(&"--size".to_owned()) => Optimize::Size,
+        () => Optimize::Time,
+    };
     let wanted = |at: usize, value: &str| arguments.get(at).is_none_or(|wanted| wanted == value);
     if let Some(sram) = sram {
         let inputs = vec![Some(zoo::preprocess())];

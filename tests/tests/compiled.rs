@@ -16,6 +16,7 @@ use nvdla_compiler::lower::{compile, Bytes, Compiled, Optimize, Options, Winogra
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::network::races::races;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::Precision;
@@ -462,6 +463,8 @@ fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name
             !matches!(format, PixelFormat::FEATURE | PixelFormat::FEATURE_X8)
         })
         .collect();
+    let races = races(&loadable).unwrap();
+    assert!(races.pairs.is_empty(), "{name} on {}: {:?}", config.name, races.pairs);
     let mut session = Session::new(loadable, ModelDevice::new(config)).unwrap();
     let mut count = 0;
     for run in 0..2 {
@@ -662,6 +665,44 @@ fn random_graphs_in_bands_are_exact() {
     println!("{divided} graphs in bands, {elements} elements compared");
     assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
     assert!(divided as u64 * 4 > seeds.end - seeds.start, "{divided} graphs in bands");
+}
+
+/// Convolutions in as many bands of lines as possible, which share weights in the convolution buffer and are fetched ahead: the
+/// results are the same.
+#[test]
+fn random_graphs_with_prefetch_are_exact() {
+    let seeds = seeds(60);
+    let (mut bands, mut elements, mut wrong) = (0, 0, Vec::new());
+    for seed in seeds.clone() {
+        let config = Config::ALL[seed as usize % Config::ALL.len()];
+        let (graph, inputs) = random_graph(seed, config);
+        let winograd = Some(if seed % 3 == 0 { Winograd::Always } else { Winograd::Faster });
+        let mut random = Random::new(seed + 6000);
+        let wide = (0..graph.tensors.len()).filter(|_| config.name == "nv_full" && random.one_in(3)).map(TensorId);
+        let options = Options { inputs, winograd, wide: wide.collect(), ..Options::new(config) };
+        let ranges = ranges(&graph);
+        let tried = std::panic::catch_unwind(|| {
+            let [divided, whole] = [Optimize::Prefetch, Optimize::Size]
+                .map(|optimize| compile(&graph, &ranges, &Options { optimize, ..options.clone() }));
+            match (divided, whole) {
+                (Ok(divided), Ok(whole)) => {
+                    let more = divided.report.operations.len() - whole.report.operations.len();
+                    (more / 2, check(&divided, config, &mut Random::new(seed + 1000), &format!("graph {seed}")))
+                }
+                (divided, whole) => {
+                    assert!(divided.is_err() && whole.is_err(), "graph {seed}: only one of them compiles");
+                    (0, 0)
+                }
+            }
+        });
+        match tried {
+            Ok((more, count)) => (bands, elements) = (bands + more, elements + count),
+            Err(_) => wrong.push(seed),
+        }
+    }
+    println!("{bands} bands more than convolutions, {elements} elements compared");
+    assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
+    assert!(bands as u64 > seeds.end - seeds.start, "{bands} bands");
 }
 
 /// Tensors in SRAM of random sizes: the results are the same, and no estimate is longer. Some graphs are in bands, and on nv_full
@@ -1133,7 +1174,8 @@ fn random_graphs_in_fp16() {
     for seed in seeds.clone() {
         let (graph, _) = random_graph(seed, config);
         let winograd = Some(if seed % 3 == 0 { Winograd::Always } else { Winograd::Faster });
-        let options = Options { precision: Precision::Fp16, winograd, ..Options::new(config) };
+        let optimize = if seed % 2 == 0 { Optimize::Prefetch } else { Optimize::Time };
+        let options = Options { precision: Precision::Fp16, winograd, optimize, ..Options::new(config) };
         let compiled = match compile(&graph, &ranges_to(&graph, &[(-1.5, 2.0)]), &options) {
             Ok(compiled) => compiled,
             Err(error) => {

@@ -135,7 +135,11 @@ enum Winograds {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Goal {
+    /// Less time: a convolution is computed in bands of lines where that lets its input be fetched ahead, if the time that this
+    /// saves is worth the bytes in the loadable
     Time,
+    /// A smaller loadable: each layer is computed as a whole
+    Size,
     /// Less memory for activations: consecutive layers are computed in bands of lines, which takes more time
     Memory,
 }
@@ -237,6 +241,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
     compiler = compiler.optimize(match arguments.optimize {
         Goal::Time => Optimize::Time,
+        Goal::Size => Optimize::Size,
         Goal::Memory => Optimize::Memory,
     });
     compiler = compiler.sram(arguments.sram);

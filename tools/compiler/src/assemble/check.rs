@@ -3,8 +3,8 @@
 //! The last check of a planned program: no two operations that may run at the same time access the same bytes if one of them
 //! writes them, and no convolution's output overwrites its own input.
 //!
-//! The check uses neither the order nor the memory plan. It uses the places of all cubes, and for each operation the set of
-//! operations that have completed before it.
+//! The check uses neither the order nor the memory plan. It uses the places of all cubes, and for each operation the sets of
+//! operations that have completed before it reads and before it writes.
 
 use super::memory::Plan;
 use super::program::{Cube, Program, Storage, Task, Unit};
@@ -51,13 +51,13 @@ pub fn check(program: &Program, plan: &Plan) -> Result<(), Error> {
             .collect();
         for (later, second) in touched.iter().enumerate() {
             for (earlier, first) in touched.iter().enumerate().take(later) {
-                if order.before[later].contains(earlier) {
-                    continue;
-                }
-                let wrote = |a: &Touched, b: &Touched| {
-                    a.writes.as_ref().is_some_and(|written| b.reads.iter().chain(&b.writes).any(|b| shares(written, b)))
+                let any = |written: &Option<Placed>, others: &[Placed]| {
+                    written.as_ref().is_some_and(|written| others.iter().any(|other| shares(written, other)))
                 };
-                if wrote(first, second) || wrote(second, first) {
+                let reads = !order.before[later].contains(earlier) && any(&first.writes, &second.reads);
+                let writes = !order.before_write[later].contains(earlier)
+                    && (any(&second.writes, &first.reads) || any(&second.writes, first.writes.as_slice()));
+                if reads || writes {
                     let pair = later == earlier + 1 && matches!(operations[earlier].unit, Unit::Convolution { .. });
                     let what = if pair && operations[later].unit.takes_on_the_fly() {
                         "writes over the input of its convolution"

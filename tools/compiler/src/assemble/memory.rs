@@ -3,8 +3,8 @@
 //! Assigns memory: all constants in one memory, one after another, and activations in a pool in which buffers that are no longer
 //! used are overwritten. With SRAM some of them lie in a second pool there ([`super::sram`]).
 //!
-//! Two buffers may share bytes if all operations that access one have completed before any operation that accesses the
-//! other starts. The dependency graph decides this, not the order of the list, because processors run in parallel.
+//! Two buffers may share bytes if all operations that access one have completed before any operation accesses the other. The
+//! dependency graph decides this, not the order of the list, because processors run in parallel.
 //! Buffers are placed one by one, each at the lowest free offset. A hill climb with a limited number of steps changes the order
 //! in which they are placed.
 
@@ -203,20 +203,28 @@ fn conflicts(program: &Program, orders: &[Option<Order>], uses: &[Uses], pool: &
         firsts.push(task_of.len());
         task_of.resize(task_of.len() + task.len(), number);
     }
-    // Per buffer, in its first task: the operations that have completed before every operation there that accesses the buffer.
+    // Per buffer, in its first task: the operations that have completed before any operation there accesses the buffer.
     let common: Vec<Option<(usize, Set)>> = pool
         .iter()
         .map(|&id| {
             let task = task_of[uses[id].span.0];
             let order = orders[task].as_ref()?;
-            let mut sets =
-                uses[id].by.iter().filter(|&&by| task_of[by] == task).map(|&by| &order.before[by - firsts[task]]);
+            let Task::Dla(operations) = &program.tasks[task] else { return None };
+            let set = |at: usize| {
+                let reads = operations[at].unit.reads().any(|cube| cube.buffer() == Some(id));
+                if reads {
+                    &order.before[at]
+                } else {
+                    &order.before_write[at]
+                }
+            };
+            let mut sets = uses[id].by.iter().filter(|&&by| task_of[by] == task).map(|&by| set(by - firsts[task]));
             let mut common = sets.next()?.clone();
             sets.for_each(|set| common.intersect(set));
             Some((task, common))
         })
         .collect();
-    // Whether all operations that access a have completed before any that accesses b starts.
+    // Whether all operations that access a have completed before any accesses b.
     let over = |a: usize, b: usize| {
         let (last, first) = (uses[pool[a]].span.1, uses[pool[b]].span.0);
         if last >= first {

@@ -51,8 +51,10 @@ pub struct Order {
     pub entries: Vec<CommonOp>,
     /// The first operation of each processor, -1 for none.
     pub heads: [i16; PROCESSORS],
-    /// For each operation, those that have completed before it touches memory.
+    /// For each operation, those that have completed before it reads memory.
     pub before: Vec<Set>,
+    /// For each operation, those that have completed before it writes memory.
+    pub before_write: Vec<Set>,
 }
 
 /// Accesses to a buffer, by operation.
@@ -101,7 +103,8 @@ pub fn order(operations: &[Operation], buffers: usize, atom: u32) -> Result<Orde
         }
         waits.push(needs);
     }
-    Ok(Order { entries: entries(operations, &waits)?, heads: heads(operations), before: before(operations, &waits) })
+    let [before, before_write] = before(operations, &waits);
+    Ok(Order { entries: entries(operations, &waits)?, heads: heads(operations), before, before_write })
 }
 
 fn entries(operations: &[Operation], waits: &[Vec<usize>]) -> Result<Vec<CommonOp>, Error> {
@@ -163,28 +166,46 @@ fn heads(operations: &[Operation]) -> [i16; PROCESSORS] {
     heads
 }
 
-/// The operations that have completed before each one starts. They include those that earlier operations on its processor have
-/// waited for.
-fn before(operations: &[Operation], waits: &[Vec<usize>]) -> Vec<Set> {
+/// The operations that have completed before each one reads memory, and those that have completed before it writes memory. Both
+/// include those that earlier operations on its processor have waited for.
+///
+/// A unit may read memory for an operation while its previous operation runs. It writes nothing for it before that operation, and
+/// those that pass data to it on the fly, have completed (`docs/races.md`).
+fn before(operations: &[Operation], waits: &[Vec<usize>]) -> [Vec<Set>; 2] {
     let count = operations.len();
     let mut started: [Set; PROCESSORS] = std::array::from_fn(|_| Set::new(count));
+    let mut completed = started.clone();
     let mut before: Vec<Set> = Vec::with_capacity(count);
+    let mut before_write: Vec<Set> = Vec::with_capacity(count);
+    // An operation, and those that pass data to it on the fly.
+    let insert = |set: &mut Set, mut at: usize| {
+        set.insert(at);
+        while operations[at].unit.takes_on_the_fly() {
+            at -= 1;
+            set.insert(at);
+        }
+    };
     for (index, operation) in operations.iter().enumerate() {
-        let mut set = started[operation.unit.op_type() as usize].clone();
-        if operation.unit.takes_on_the_fly() {
+        let processor = operation.unit.op_type() as usize;
+        let flies = operation.unit.takes_on_the_fly();
+        let mut set = started[processor].clone();
+        if flies {
             set.union(&before[index - 1]);
         }
         for &by in &waits[index] {
-            set.union(&before[by]);
-            set.insert(by);
-            let mut first = by;
-            while operations[first].unit.takes_on_the_fly() {
-                first -= 1;
-                set.insert(first);
-            }
+            set.union(&before_write[by]);
+            insert(&mut set, by);
         }
-        started[operation.unit.op_type() as usize] = set.clone();
+        started[processor] = set.clone();
+        let mut write = set.clone();
+        write.union(&completed[processor]);
+        if flies {
+            write.union(&before_write[index - 1]);
+        }
+        completed[processor].union(&write);
+        insert(&mut completed[processor], index);
         before.push(set);
+        before_write.push(write);
     }
-    before
+    [before, before_write]
 }

@@ -123,6 +123,12 @@ impl Cube {
         }
     }
 
+    /// Some of its lines.
+    pub(crate) fn lines(&self, first: u32, count: u32) -> Self {
+        let size = self.size - (u32::from(self.height) - count) * self.line_stride;
+        Self { offset: self.offset + first * self.line_stride, size, height: count as u16, ..*self }
+    }
+
     /// Whether the bytes of two cubes of one buffer may overlap. Exact if both have the same strides. Otherwise the ranges from
     /// the first to the last byte are compared.
     pub fn overlaps(&self, other: &Self, atom: u32) -> bool {
@@ -309,6 +315,18 @@ pub struct Operation {
     pub unit: Unit,
     /// Whether it waits for all operations before it, so that memory that they use is free.
     pub alone: bool,
+}
+
+impl Operation {
+    /// Whether it must not begin before an earlier operation has ended, because it needs or overwrites the same bytes of a buffer.
+    /// `atom` is the bytes of an atom.
+    pub(crate) fn waits_for(&self, earlier: &Self, atom: u32) -> bool {
+        let (written, target) = (earlier.unit.target(), self.unit.target());
+        let shared = |cube: &Cube, other: &Cube| cube.buffer().is_some() && cube.overlaps(other, atom);
+        self.alone
+            || self.unit.reads().any(|cube| shared(cube, written))
+            || earlier.unit.reads().chain([written]).any(|cube| shared(cube, target))
+    }
 }
 
 /// An operation that the CPU computes.

@@ -250,7 +250,7 @@ pub(crate) fn report(program: &Program, plan: &Plan, sram: Option<&Sram>, tables
 
 /// The times of operations of a task, the first of which does not take its input on the fly. `in_sram` says which buffers lie in
 /// SRAM.
-pub(super) fn schedule(
+pub(crate) fn schedule(
     config: &Config,
     list: &[Operation],
     memory: &Memory,
@@ -258,13 +258,24 @@ pub(super) fn schedule(
     in_sram: impl Fn(usize) -> bool,
 ) -> Vec<Slot> {
     let mut steps = Vec::new();
-    for (index, operation) in list.iter().enumerate() {
-        let (op, surface) = operation.unit.descriptors(|cube| plain(cube, &in_sram));
-        let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
-        let source = operation.unit.takes_on_the_fly().then(|| index - 1);
-        // Parts of a layer do not wait for one another.
-        let waits = index == 0 || list[index - 1].step != operation.step;
-        steps.push(estimate::Step { shape, writes: Writes::of_layer(shape.unit()), source, waits });
+    let mut before: [&[Operation]; 2] = [&[]; 2];
+    for group in groups(list) {
+        // A unit has two register groups, so the values that stay are those of the last operation but one.
+        let part = before[0].first().is_some_and(|first| first.step == group[0].step);
+        let first = steps.len();
+        for (index, operation) in group.iter().enumerate() {
+            let (op, surface) = operation.unit.descriptors(|cube| plain(cube, &in_sram));
+            let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
+            let writes = match &group[0].unit {
+                Unit::Convolution { .. } if part && index == 0 => Writes::OF_PART,
+                Unit::Convolution { .. } if part => Writes::default(),
+                _ => Writes::of_layer(shape.unit()),
+            };
+            let source = (index > 0).then(|| steps.len() - 1);
+            let waits_for = |earlier: &Operation| operation.waits_for(earlier, config.memory_atomic);
+            steps.push(estimate::Step { shape, writes, source, waits: first == 0 || before[1].iter().any(waits_for) });
+        }
+        before = [before[1], group];
     }
     estimate::schedule(&steps, config, memory, Host::new(register_write))
 }
@@ -303,7 +314,7 @@ pub(super) fn together(slots: &[Slot]) -> u64 {
 }
 
 /// Operations that run together, because they are connected on the fly.
-pub(super) fn groups(list: &[Operation]) -> impl Iterator<Item = &[Operation]> {
+pub(crate) fn groups(list: &[Operation]) -> impl Iterator<Item = &[Operation]> {
     list.chunk_by(|_, next| next.unit.takes_on_the_fly())
 }
 

@@ -61,7 +61,7 @@ impl Span {
     }
 
     /// The span with the padding that fills Winograd's last tiles.
-    fn tiled(self) -> Self {
+    pub(super) fn tiled(self) -> Self {
         Self { after: self.count + TILE - self.before - self.input_count, ..self }
     }
 }
@@ -99,7 +99,8 @@ impl Axis {
         }
     }
 
-    /// Spans of at most `most` inputs and `outputs` outputs each, which cover the axis; `None` if one output needs more inputs.
+    /// Spans of at most `most` inputs and `outputs` outputs each, which cover the axis; `None` if one output needs more inputs, or
+    /// if a span would begin behind the input.
     pub(super) fn split(&self, most: u32, outputs: u32) -> Option<Vec<Span>> {
         let mut spans = Vec::new();
         let mut first = 0;
@@ -115,7 +116,7 @@ impl Axis {
                     high = middle - 1;
                 }
             }
-            if low == 0 {
+            if low == 0 || first * self.stride >= self.pad + self.input {
                 return None;
             }
             spans.push(self.span(first, low));
@@ -653,7 +654,7 @@ fn pack(conv: &Convolution, numbers: &Numbers, source: &View, target: &View, par
 }
 
 /// The number of convolution buffer slices of a part. In Winograd's mode they include the padding.
-fn slices(y: &Span, mode: Mode) -> u32 {
+pub(super) fn slices(y: &Span, mode: Mode) -> u32 {
     if mode == Mode::Winograd {
         y.padded()
     } else {
@@ -728,5 +729,8 @@ mod tests {
             assert_eq!(next, output);
         }
         assert_eq!(Axis { input: 10, output: 8, window: 3, stride: 1, pad: 0 }.split(2, 8), None);
+        // The last windows lie in the padding, behind the input.
+        assert!(Axis { input: 4, output: 8, window: 1, stride: 1, pad: 2 }.split(4, 8).is_some());
+        assert_eq!(Axis { input: 4, output: 8, window: 1, stride: 1, pad: 2 }.split(4, 6), None);
     }
 }

@@ -13,6 +13,7 @@
 //!   numbers   weights, operands and tables of every step: int8, fp16; tails (beyond a table's arguments)
 //!   stripes   which steps are computed in bands of lines
 //!   convolution, sdp, pool   the operations of a step
+//!   prefetch  which convolutions are divided, so that CDMA fetches for one part while another is computed
 //! ```
 
 mod arithmetic;
@@ -28,6 +29,7 @@ pub(crate) mod nodes;
 pub mod numbers;
 pub mod place;
 mod pool;
+mod prefetch;
 pub mod scales;
 mod sdp;
 pub mod step;
@@ -60,6 +62,7 @@ use crate::quantize::Granularity;
 use convolution::{Mode, REGISTER_WRITE};
 use numbers::{Numbers, Quantizer, Scale};
 use place::Placed;
+use prefetch::Bands;
 use step::{Kind, Lrn, Net, PostOp, Step, TensorId};
 use stripes::{InSram, Stripe};
 use view::{Region, View};
@@ -99,9 +102,14 @@ pub struct Options {
 /// What the order of operations is chosen for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Optimize {
-    /// Time: each step is computed as a whole.
+    /// Time: a convolution is divided into bands of lines, whose input is fetched during the band before, where the relative
+    /// gain in time is at least four times the relative growth of the loadable.
     #[default]
     Time,
+    /// The loadable's size: each step is computed as a whole.
+    Size,
+    /// The same bands as for time, but as many as possible. For tests.
+    Prefetch,
     /// The memory of activations: runs of steps are computed in bands of lines, as long as the pool's relative reduction is at
     /// least twice the relative increase of the time.
     Memory,
@@ -284,6 +292,11 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         band: None,
         inside: HashMap::new(),
         sram: None,
+        bands: match options.optimize {
+            Optimize::Time if options.sram == 0 => Some(Bands::Worth),
+            Optimize::Prefetch => Some(Bands::Most),
+            _ => None,
+        },
         warnings: Vec::new(),
     };
     lowering.sram = (options.sram > 0).then(|| lowering.sram(options.sram));
@@ -343,7 +356,8 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     let mut best = lowering.clone().finished(&numbers, &[], &HashSet::new())?;
     let mut division = None;
     let in_time = options.optimize == Optimize::Time;
-    if !in_time || lowering.sram.is_some() {
+    let for_memory = matches!(options.optimize, Optimize::Memory | Optimize::Pool(_));
+    if for_memory || in_time && lowering.sram.is_some() {
         let pool = best.1.activations();
         let cycles = match &lowering.sram {
             Some(sram) => sram.cycles(&best.0),
@@ -486,6 +500,8 @@ struct Lowering<'a> {
     inside: HashMap<TensorId, (usize, u32)>,
     /// The SRAM in which buffers may lie.
     sram: Option<Sram>,
+    /// The bands of layers for prefetching, if layers are divided for it.
+    bands: Option<Bands>,
     /// Warnings for the user.
     warnings: Vec<String>,
 }
@@ -676,6 +692,10 @@ impl Lowering<'_> {
             }
         }
         fly::join(&mut self.program);
+        if let Some(bands) = self.bands {
+            let memory = self.memory();
+            prefetch::divide(&mut self.program, &memory, bands);
+        }
         let plan = memory::plan(&mut self.program, self.sram.as_ref())?;
         Ok((self.program, plan, self.warnings))
     }

@@ -380,8 +380,8 @@ impl Lowered<'_> {
             let (cycles, _) = Self::fastest(&all, count, pool)[count]?;
             let value = match goal {
                 Optimize::Pool(most) if pool > most => (true, u128::from(pool)),
-                Optimize::Time | Optimize::Pool(_) => (false, u128::from(cycles)),
                 Optimize::Memory => (false, u128::from(pool) * u128::from(cycles).pow(2)),
+                _ => (false, u128::from(cycles)),
             };
             Some((value, pool))
         });

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Divides convolutions into bands of lines, so that CDMA fetches for one band while CSC works on the band before it.
+//!
+//! CSC begins when the whole input of an operation is in the convolution buffer. A layer in one operation therefore first waits for
+//! its input, and then computes while memory is idle. The bands of a layer share its weights: the buffer keeps them until the last
+//! band. The first band of the next layer may need only lines that are complete before the last band of this layer, so it is
+//! fetched during that last band.
+//!
+//! CDMA fetches ahead only for an operation that waits for none of the running ones, and that divides the buffer's banks as the
+//! running one does (`nvdla_estimate::schedule`). So the best division of a layer depends on that of the layers beside it. The
+//! search goes through the layers in their order. For each it tries all divisions, after each of the best divisions of the layers
+//! before, and keeps those that end first by that estimate.
+
+use nvdla_estimate::{Memory, Slot};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::{ConvOp, DataFormat};
+use nvdla_uapi::reg::values::ConvMode;
+
+use super::convolution::{slices, Axis, Mode, Span, REGISTER_WRITE, TILE};
+use crate::assemble::program::{Base, Cube, Operation, Program, Task, Unit};
+use crate::assemble::report::{groups, schedule};
+use crate::cbuf::{self, Banks};
+
+/// The greatest number of bands of a layer.
+const BANDS: u32 = 4;
+/// The number of divisions of the layers so far that the search keeps.
+const KEPT: usize = 16;
+/// Bytes of the descriptors of a convolution and its SDP operation in the loadable.
+const DESCRIPTORS: u64 = 1600;
+/// The least ratio of the relative gain in time to the relative growth of the loadable.
+const WORTH: u64 = 4;
+
+/// How many bands are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bands {
+    /// Those whose time is worth their bytes in the loadable.
+    Worth,
+    /// As many as possible.
+    Most,
+}
+
+/// Operations of a layer, after those of another node.
+struct Node {
+    before: Option<usize>,
+    operations: Vec<Operation>,
+    /// Estimated cycles until they end, and the price of bands.
+    cost: i64,
+}
+
+/// Divides the convolutions of a program.
+pub(super) fn divide(program: &mut Program, memory: &Memory, bands: Bands) {
+    let config = program.config;
+    let slots = |operations: &[Operation]| schedule(config, operations, memory, REGISTER_WRITE, |_| false);
+    let end = |slots: &[Slot]| slots.last().map_or(0, |slot| slot.start + slot.cycles) as i64;
+    let constants: u64 = program.constants.iter().map(|constant| constant.bytes.len() as u64).sum();
+    for task in &mut program.tasks {
+        let Task::Dla(list) = task else { continue };
+        let bytes = constants + list.len() as u64 / 2 * DESCRIPTORS;
+        let price = match bands {
+            Bands::Worth => end(&slots(list)) * (WORTH * DESCRIPTORS) as i64 / bytes.max(1) as i64,
+            Bands::Most => -i64::from(u32::MAX),
+        };
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut kept = 0..0;
+        for group in groups(list) {
+            let mut next = Vec::new();
+            for before in kept.clone().map(Some).chain(kept.is_empty().then_some(None)) {
+                let node = before.map(|at: usize| &nodes[at]);
+                let last = node.and_then(|node| groups(&node.operations).last()).unwrap_or_default();
+                for operations in divisions(config, group, last) {
+                    let slots = slots(&[last, &operations].concat());
+                    let took = end(&slots) - end(&slots[..last.len()]);
+                    let price = price * (operations.len() / group.len()) as i64;
+                    next.push(Node { before, operations, cost: node.map_or(0, |node| node.cost) + took + price });
+                }
+            }
+            next.sort_by_key(|node| node.cost);
+            next.truncate(KEPT);
+            kept = nodes.len()..nodes.len() + next.len();
+            nodes.extend(next);
+        }
+        let mut chosen = Vec::new();
+        let mut at = (!kept.is_empty()).then_some(kept.start);
+        while let Some(node) = at.map(|at| &mut nodes[at]) {
+            chosen.push(std::mem::take(&mut node.operations));
+            at = node.before;
+        }
+        *list = chosen.into_iter().rev().flatten().collect();
+    }
+}
+
+/// A layer of a convolution and SDP, in one operation each.
+struct Layer<'a> {
+    config: &'static Config,
+    convolution: &'a Operation,
+    sdp: &'a Operation,
+    op: &'a ConvOp,
+    /// Its input, and its output in memory.
+    source: &'a Cube,
+    target: &'a Cube,
+    /// Banks that its weights take.
+    weights: u32,
+}
+
+/// The ways to compute operations that run together: as they are, and in bands. `last` are the operations before them.
+fn divisions(config: &'static Config, group: &[Operation], last: &[Operation]) -> Vec<Vec<Operation>> {
+    let mut all = vec![group.to_vec()];
+    let before = match last.first().map(|operation| &operation.unit) {
+        Some(Unit::Convolution { op, .. }) => Some(Banks { data: op.data_bank.into(), weights: op.weight_bank.into() }),
+        _ => None,
+    };
+    let Some(layer) = Layer::new(config, group) else { return all };
+    let height = u32::from(layer.target.height);
+    // The most lines of a first band that does not wait for the last operations.
+    let ready = |lines: u32| {
+        let first = layer.band(layer.span(0, lines), Banks { data: 0, weights: 0 }, [false; 2]);
+        !first.iter().any(|operation| last.iter().any(|last| operation.waits_for(last, config.memory_atomic)))
+    };
+    let (mut free, mut most) = (0, height / layer.round());
+    while free < most {
+        let middle = (free + most).div_ceil(2);
+        if ready(middle * layer.round()) {
+            free = middle;
+        } else {
+            most = middle - 1;
+        }
+    }
+    for count in 1..=BANDS {
+        let equal = height.div_ceil(count).next_multiple_of(layer.round());
+        let mut firsts = vec![equal, equal.min(free * layer.round())];
+        firsts.dedup();
+        for first in firsts.into_iter().filter(|&first| first > 0) {
+            let spans = layer.spans(first, count);
+            let data = spans.iter().map(|span| layer.data_banks(span)).max().unwrap_or(0);
+            let fits = |banks: &Banks| {
+                banks.data >= data && banks.weights >= layer.weights && (*banks != layer.banks() || count > 1)
+            };
+            // Space for the data of two bands, and the rest for the weights of two layers.
+            let own = config.cbuf_banks.checked_sub(layer.weights).map(|most| {
+                let data = most.min(2 * data);
+                Banks { data, weights: config.cbuf_banks - data }
+            });
+            for banks in own.into_iter().chain(before).filter(fits) {
+                let end = spans.len() - 1;
+                let bands =
+                    spans.iter().enumerate().flat_map(|(at, &span)| layer.band(span, banks, [at > 0, at < end]));
+                all.push(bands.collect());
+            }
+        }
+    }
+    all
+}
+
+impl<'a> Layer<'a> {
+    /// The layer of operations that run together; `None` if it cannot be divided into bands that keep its weights.
+    fn new(config: &'static Config, group: &'a [Operation]) -> Option<Self> {
+        let [convolution, sdp] = group else { return None };
+        let Unit::Convolution { op, source, weights, mask: None, .. } = &convolution.unit else { return None };
+        let target = sdp.unit.target();
+        let weights = weights.size.div_ceil(config.cbuf_bank_bytes());
+        let layer = Self { config, convolution, sdp, op, source, target, weights };
+        let alone = !(op.data_reuse || op.weight_reuse || op.skip_data_rls || op.skip_weight_rls);
+        // SDP ignores the strides of a cube of one column. A window that lies in the padding has no line of the input.
+        let divisible = op.batch == 1
+            && op.data_format == DataFormat::Feature
+            && target.width > 1
+            && u32::from(op.pad_y_top.max(op.pad_y_bottom)) < layer.window();
+        (alone && divisible && weights < config.cbuf_banks).then_some(layer)
+    }
+
+    fn mode(&self) -> Mode {
+        if self.op.conv_mode == ConvMode::Winograd {
+            Mode::Winograd
+        } else {
+            Mode::Direct
+        }
+    }
+
+    /// The lines of a band are a multiple of this number, except in the last band.
+    fn round(&self) -> u32 {
+        if self.mode() == Mode::Winograd {
+            TILE
+        } else {
+            1
+        }
+    }
+
+    fn banks(&self) -> Banks {
+        Banks { data: self.op.data_bank.into(), weights: self.op.weight_bank.into() }
+    }
+
+    /// Lines of a window.
+    fn window(&self) -> u32 {
+        match self.mode() {
+            Mode::Winograd => 3,
+            _ => (u32::from(self.op.kernel_height_csc) - 1) * u32::from(self.op.dilation_y) + 1,
+        }
+    }
+
+    /// The input of some lines of output.
+    fn span(&self, first: u32, count: u32) -> Span {
+        let (input, output) = (self.source.height.into(), self.target.height.into());
+        let (stride, pad) = (self.op.conv_stride_y.into(), self.op.pad_y_top.into());
+        let span = Axis { input, output, window: self.window(), stride, pad }.span(first, count);
+        if self.mode() == Mode::Winograd {
+            span.tiled()
+        } else {
+            span
+        }
+    }
+
+    /// At most `count` bands, the first of which has `first` lines.
+    fn spans(&self, first: u32, count: u32) -> Vec<Span> {
+        let height = u32::from(self.target.height);
+        let mut spans = vec![self.span(0, first.min(height))];
+        let mut next = first;
+        let each = height.saturating_sub(first).div_ceil((count - 1).max(1)).next_multiple_of(self.round());
+        while next < height {
+            spans.push(self.span(next, each.min(height - next)));
+            next += each;
+        }
+        spans
+    }
+
+    fn data_banks(&self, span: &Span) -> u32 {
+        cbuf::data_banks(self.config, self.op.entry_per_slice.into(), slices(span, self.mode()))
+    }
+
+    /// The operations of a band, which uses weights that are in the buffer, or leaves them there.
+    fn band(&self, span: Span, banks: Banks, [reuse, keep]: [bool; 2]) -> [Operation; 2] {
+        let (mut convolution, mut sdp) = (self.convolution.clone(), self.sdp.clone());
+        // Only the first band waits for all operations before the layer.
+        convolution.alone &= span.first == 0;
+        if let Unit::Convolution { op, source, target, .. } = &mut convolution.unit {
+            let slices = slices(&span, self.mode()) as u16;
+            **op = ConvOp {
+                data_bank: banks.data as u8,
+                weight_bank: banks.weights as u8,
+                weight_reuse: reuse,
+                skip_weight_rls: keep,
+                release: slices,
+                input_height_csc: slices,
+                input_height_cmac: span.count as u16,
+                pad_y_top: span.before as u8,
+                pad_y_bottom: span.after as u8,
+                ..**op
+            };
+            *source = source.lines(span.input_first, span.input_count);
+            *target = target.lines(span.first, span.count);
+        }
+        if let Unit::Sdp { source, operands, target, .. } = &mut sdp.unit {
+            let height = target.height;
+            *target = target.lines(span.first, span.count);
+            *source = Cube { base: Base::OnTheFly, offset: 0, ..*target };
+            // Operands per kernel have one line for all.
+            for operand in operands.iter_mut().flatten().filter(|operand| operand.height == height) {
+                *operand = operand.lines(span.first, span.count);
+            }
+        }
+        [convolution, sdp]
+    }
+}
