@@ -48,6 +48,13 @@ struct Node {
     cost: i64,
 }
 
+impl Node {
+    /// Those of its operations that run last, together.
+    fn last(&self) -> &[Operation] {
+        groups(&self.operations).last().unwrap_or_default()
+    }
+}
+
 /// Divides the convolutions of a program.
 pub(super) fn divide(program: &mut Program, memory: &Memory, bands: Bands) {
     let config = program.config;
@@ -67,7 +74,7 @@ pub(super) fn divide(program: &mut Program, memory: &Memory, bands: Bands) {
             let mut next = Vec::new();
             for before in kept.clone().map(Some).chain(kept.is_empty().then_some(None)) {
                 let node = before.map(|at: usize| &nodes[at]);
-                let last = node.and_then(|node| groups(&node.operations).last()).unwrap_or_default();
+                let last = node.map_or(&[][..], Node::last);
                 for operations in divisions(config, group, last) {
                     let slots = slots(&[last, &operations].concat());
                     let took = end(&slots) - end(&slots[..last.len()]);
@@ -76,9 +83,15 @@ pub(super) fn divide(program: &mut Program, memory: &Memory, bands: Bands) {
                 }
             }
             next.sort_by_key(|node| node.cost);
-            next.truncate(KEPT);
-            kept = nodes.len()..nodes.len() + next.len();
-            nodes.extend(next);
+            kept = nodes.len()..nodes.len();
+            for node in next {
+                // What follows depends on the last operations alone.
+                let same = |kept: &Node| kept.last() == node.last();
+                if kept.len() < KEPT && !nodes[kept.clone()].iter().any(same) {
+                    nodes.push(node);
+                    kept.end += 1;
+                }
+            }
         }
         let mut chosen = Vec::new();
         let mut at = (!kept.is_empty()).then_some(kept.start);
