@@ -931,6 +931,28 @@ fn bands_are_exact() {
     chain([32, 900, 24], |builder, data| windows(builder, data, 5, [3, 3], 2));
 }
 
+/// A part whose windows all lie in the padding is refused, not left out.
+#[test]
+fn parts_in_the_padding_are_refused() {
+    for (right, refused) in [(0, false), (40, true)] {
+        let mut builder = Builder { graph: Graph::new("padding"), random: Random::new(8), count: 0, known: Vec::new() };
+        let data = builder.graph.input("data", &[1, 2048, 2, 80]).unwrap();
+        let op = Convolution {
+            group: 1,
+            kernel: [1; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            padding: Padding { right, ..Padding::default() },
+        };
+        let weights = builder.constant(&[8, 2048, 1, 1], 0.1, 0.0);
+        let sums = builder.add(Op::Convolution(op), &[data, weights]).unwrap();
+        builder.graph.outputs.push(sums);
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(&NV_SMALL));
+        let error = compiled.err().map(|error| error.to_string());
+        assert_eq!(error.is_some_and(|error| error.contains("windows in the padding alone")), refused);
+    }
+}
+
 /// Winograd's mode: tensors without negative values, sums of two tensors, channels that do not fill atoms, no padding,
 /// bands of lines, and a pooling behind, which does not take its tiles on the fly.
 #[test]
@@ -960,10 +982,14 @@ fn winograd_is_exact() {
         let pool = Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [2; 2], padding: Padding::default() };
         let pooled = builder.add(Op::Pool(pool), &[sum]).unwrap();
         builder.graph.outputs.push(pooled);
-        let options = Options { winograd: Some(Winograd::Always), ..Options::new(config) };
-        let compiled = compile(&builder.graph, &ranges(&builder.graph), &options).unwrap();
-        assert_eq!(compiled.steps.numbers.iter().filter(|numbers| numbers.winograd).count(), 2);
-        check(&compiled, config, &mut Random::new(4), "winograd");
+        for optimize in [Optimize::Size, Optimize::Prefetch] {
+            let options = Options { winograd: Some(Winograd::Always), optimize, ..Options::new(config) };
+            let compiled = compile(&builder.graph, &ranges(&builder.graph), &options).unwrap();
+            assert_eq!(compiled.steps.numbers.iter().filter(|numbers| numbers.winograd).count(), 2);
+            let bands = compiled.report.operations.iter().filter(|operation| operation.unit == "CONV").count();
+            assert!(optimize == Optimize::Size || lines < 12 || bands > 4, "{bands} bands");
+            check(&compiled, config, &mut Random::new(4), "winograd");
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! used are overwritten. With SRAM some of them lie in a second pool there ([`super::sram`]).
 //!
 //! Two buffers may share bytes if all operations that access one have completed before any operation accesses the other. The
-//! dependency graph decides this, not the order of the list, because processors run in parallel.
+//! dependency graph decides this, and the order in which units write, not the order of the list, because processors run in parallel.
 //! Buffers are placed one by one, each at the lowest free offset. A hill climb with a limited number of steps changes the order
 //! in which they are placed.
 

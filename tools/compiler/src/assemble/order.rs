@@ -123,7 +123,12 @@ fn entries(operations: &[Operation], waits: &[Vec<usize>]) -> Result<Vec<CommonO
     for (index, waits) in waits.iter().enumerate() {
         // Operations of one processor complete in order: a wait for the last of them is enough.
         let last = |by: &&usize| !waits.iter().any(|&other| other > **by && processor(other) == processor(**by));
-        for &by in waits.iter().filter(last) {
+        // A processor has two register groups: its last operation but one has completed before the next one is programmed.
+        let needed = |by: &&usize| {
+            let own = processor(index);
+            processor(**by) != own || !(**by + 1..index).any(|between| processor(between) == own)
+        };
+        for &by in waits.iter().filter(last).filter(needed) {
             let slot = &mut slots[by][processor(index)];
             match slot {
                 // The entry's consumer becomes the earlier of the two operations of that processor.
@@ -189,9 +194,6 @@ fn before(operations: &[Operation], waits: &[Vec<usize>]) -> [Vec<Set>; 2] {
         let processor = operation.unit.op_type() as usize;
         let flies = operation.unit.takes_on_the_fly();
         let mut set = started[processor].clone();
-        if flies {
-            set.union(&before[index - 1]);
-        }
         for &by in &waits[index] {
             set.union(&before_write[by]);
             insert(&mut set, by);
@@ -200,6 +202,7 @@ fn before(operations: &[Operation], waits: &[Vec<usize>]) -> [Vec<Set>; 2] {
         let mut write = set.clone();
         write.union(&completed[processor]);
         if flies {
+            // What its producer waits for does not delay the reading of operands.
             write.union(&before_write[index - 1]);
         }
         completed[processor].union(&write);

@@ -99,6 +99,11 @@ impl Axis {
         }
     }
 
+    /// Whether the last windows lie wholly in the padding behind the input. No span can begin there.
+    fn ends_behind(&self) -> bool {
+        (self.output - 1) * self.stride >= self.pad + self.input
+    }
+
     /// Spans of at most `most` inputs and `outputs` outputs each, which cover the axis; `None` if one output needs more inputs, or
     /// if a span would begin behind the input.
     pub(super) fn split(&self, most: u32, outputs: u32) -> Option<Vec<Span>> {
@@ -478,8 +483,9 @@ impl Lowering<'_> {
         loop {
             let each = columns.output.div_ceil(parts).next_multiple_of(round);
             let mut tiles = Vec::new();
-            let mut fits = true;
-            for x in columns.split(columns.input, each).unwrap_or_default() {
+            let spans = columns.split(columns.input, each);
+            let mut fits = spans.is_some();
+            for x in spans.unwrap_or_default() {
                 let x = part(x);
                 let entries = entries(&x);
                 let most = cbuf::most_lines(self.config, entries, weights);
@@ -500,6 +506,10 @@ impl Lowering<'_> {
                 return Ok(tiles);
             }
             if mode == Mode::Image || each <= round {
+                if lines.ends_behind() || columns.ends_behind() {
+                    let reason = "it must be computed in parts, of which one would have windows in the padding alone";
+                    return Err(Error::unsupported(name, reason));
+                }
                 let bank = self.config.cbuf_bank_bytes();
                 let reason = format!(
                     "the convolution buffer's {} banks of {bank} bytes cannot hold a kernel group of {} bytes and the {} \

@@ -103,7 +103,8 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Optimize {
     /// Time: a convolution is divided into bands of lines, whose input is fetched during the band before, where the relative
-    /// gain in time is at least four times the relative growth of the loadable.
+    /// gain in time is at least four times the relative growth of the loadable. With SRAM, runs of steps are computed in bands
+    /// instead, where that takes less time.
     #[default]
     Time,
     /// The loadable's size: each step is computed as a whole.

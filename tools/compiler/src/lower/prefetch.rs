@@ -22,7 +22,7 @@ use crate::assemble::program::{Base, Cube, Operation, Program, Task, Unit};
 use crate::assemble::report::{groups, schedule};
 use crate::cbuf::{self, Banks};
 
-/// The greatest number of bands of a layer.
+/// The greatest number of bands of an operation, with one more if the first one is short so that it need not wait.
 const BANDS: u32 = 4;
 /// The number of divisions of the layers so far that the search keeps.
 const KEPT: usize = 16;
@@ -60,14 +60,21 @@ pub(super) fn divide(program: &mut Program, memory: &Memory, bands: Bands) {
     let config = program.config;
     let slots = |operations: &[Operation]| schedule(config, operations, memory, REGISTER_WRITE, |_| false);
     let end = |slots: &[Slot]| slots.last().map_or(0, |slot| slot.start + slot.cycles) as i64;
-    let constants: u64 = program.constants.iter().map(|constant| constant.bytes.len() as u64).sum();
+    // The loadable's bytes, and its cycles.
+    let mut bytes = program.constants.iter().map(|constant| constant.bytes.len() as u64).sum::<u64>();
+    let mut cycles = 0;
+    for task in &program.tasks {
+        if let Task::Dla(list) = task {
+            bytes += list.len() as u64 / 2 * DESCRIPTORS;
+            cycles += end(&slots(list));
+        }
+    }
+    let price = match bands {
+        Bands::Worth => cycles * (WORTH * DESCRIPTORS) as i64 / bytes.max(1) as i64,
+        Bands::Most => -i64::from(u32::MAX),
+    };
     for task in &mut program.tasks {
         let Task::Dla(list) = task else { continue };
-        let bytes = constants + list.len() as u64 / 2 * DESCRIPTORS;
-        let price = match bands {
-            Bands::Worth => end(&slots(list)) * (WORTH * DESCRIPTORS) as i64 / bytes.max(1) as i64,
-            Bands::Most => -i64::from(u32::MAX),
-        };
         let mut nodes: Vec<Node> = Vec::new();
         let mut kept = 0..0;
         for group in groups(list) {
@@ -75,9 +82,9 @@ pub(super) fn divide(program: &mut Program, memory: &Memory, bands: Bands) {
             for before in kept.clone().map(Some).chain(kept.is_empty().then_some(None)) {
                 let node = before.map(|at: usize| &nodes[at]);
                 let last = node.map_or(&[][..], Node::last);
+                let ended = end(&slots(last));
                 for operations in divisions(config, group, last) {
-                    let slots = slots(&[last, &operations].concat());
-                    let took = end(&slots) - end(&slots[..last.len()]);
+                    let took = end(&slots(&[last, &operations].concat())) - ended;
                     let price = price * (operations.len() / group.len()) as i64;
                     next.push(Node { before, operations, cost: node.map_or(0, |node| node.cost) + took + price });
                 }
@@ -150,11 +157,9 @@ fn divisions(config: &'static Config, group: &[Operation], last: &[Operation]) -
                 banks.data >= data && banks.weights >= layer.weights && (*banks != layer.banks() || count > 1)
             };
             // Space for the data of two bands, and the rest for the weights of two layers.
-            let own = config.cbuf_banks.checked_sub(layer.weights).map(|most| {
-                let data = most.min(2 * data);
-                Banks { data, weights: config.cbuf_banks - data }
-            });
-            for banks in own.into_iter().chain(before).filter(fits) {
+            let two = (config.cbuf_banks - layer.weights).min(2 * data);
+            let own = Banks { data: two, weights: config.cbuf_banks - two };
+            for banks in [own].into_iter().chain(before).filter(fits) {
                 let end = spans.len() - 1;
                 let bands =
                     spans.iter().enumerate().flat_map(|(at, &span)| layer.band(span, banks, [at > 0, at < end]));
@@ -173,13 +178,15 @@ impl<'a> Layer<'a> {
         let target = sdp.unit.target();
         let weights = weights.size.div_ceil(config.cbuf_bank_bytes());
         let layer = Self { config, convolution, sdp, op, source, target, weights };
-        let alone = !(op.data_reuse || op.weight_reuse || op.skip_data_rls || op.skip_weight_rls);
-        // SDP ignores the strides of a cube of one column. A window that lies in the padding has no line of the input.
+        let shares = op.data_reuse || op.weight_reuse || op.skip_data_rls || op.skip_weight_rls;
+        // SDP ignores the strides of a cube of one element, which a band of one line could be. A window that lies in the padding
+        // has no line of the input.
+        let whole = layer.axis().span(0, target.height.into());
         let divisible = op.batch == 1
             && op.data_format == DataFormat::Feature
             && target.width > 1
-            && u32::from(op.pad_y_top.max(op.pad_y_bottom)) < layer.window();
-        (alone && divisible && weights < config.cbuf_banks).then_some(layer)
+            && whole.before.max(whole.after) < layer.axis().window;
+        (!shares && divisible && weights < config.cbuf_banks).then_some(layer)
     }
 
     fn mode(&self) -> Mode {
@@ -203,19 +210,19 @@ impl<'a> Layer<'a> {
         Banks { data: self.op.data_bank.into(), weights: self.op.weight_bank.into() }
     }
 
-    /// Lines of a window.
-    fn window(&self) -> u32 {
-        match self.mode() {
+    /// The lines of its windows.
+    fn axis(&self) -> Axis {
+        let window = match self.mode() {
             Mode::Winograd => 3,
             _ => (u32::from(self.op.kernel_height_csc) - 1) * u32::from(self.op.dilation_y) + 1,
-        }
+        };
+        let (input, output) = (self.source.height.into(), self.target.height.into());
+        Axis { input, output, window, stride: self.op.conv_stride_y.into(), pad: self.op.pad_y_top.into() }
     }
 
     /// The input of some lines of output.
     fn span(&self, first: u32, count: u32) -> Span {
-        let (input, output) = (self.source.height.into(), self.target.height.into());
-        let (stride, pad) = (self.op.conv_stride_y.into(), self.op.pad_y_top.into());
-        let span = Axis { input, output, window: self.window(), stride, pad }.span(first, count);
+        let span = self.axis().span(first, count);
         if self.mode() == Mode::Winograd {
             span.tiled()
         } else {
@@ -223,7 +230,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// At most `count` bands, the first of which has `first` lines.
+    /// Bands of which the first has `first` lines, and at most `count - 1` follow, but at least one if lines are left.
     fn spans(&self, first: u32, count: u32) -> Vec<Span> {
         let height = u32::from(self.target.height);
         let mut spans = vec![self.span(0, first.min(height))];
@@ -243,8 +250,6 @@ impl<'a> Layer<'a> {
     /// The operations of a band, which uses weights that are in the buffer, or leaves them there.
     fn band(&self, span: Span, banks: Banks, [reuse, keep]: [bool; 2]) -> [Operation; 2] {
         let (mut convolution, mut sdp) = (self.convolution.clone(), self.sdp.clone());
-        // Only the first band waits for all operations before the layer.
-        convolution.alone &= span.first == 0;
         if let Unit::Convolution { op, source, target, .. } = &mut convolution.unit {
             let slices = slices(&span, self.mode()) as u16;
             **op = ConvOp {
