@@ -22,7 +22,7 @@ use crate::assemble::program::{Base, Cube, Operation, Program, Task, Unit};
 use crate::assemble::report::{groups, schedule};
 use crate::cbuf::{self, Banks};
 
-/// The greatest number of bands of an operation, with one more if the first one is short so that it need not wait.
+/// The greatest number of bands of an operation.
 const BANDS: u32 = 4;
 /// The number of divisions of the layers so far that the search keeps.
 const KEPT: usize = 16;
