@@ -179,12 +179,12 @@ impl<'a> Layer<'a> {
         let weights = weights.size.div_ceil(config.cbuf_bank_bytes());
         let layer = Self { config, convolution, sdp, op, source, target, weights };
         let shares = op.data_reuse || op.weight_reuse || op.skip_data_rls || op.skip_weight_rls;
-        // SDP ignores the strides of a cube of one element, which a band of one line could be. A window that lies in the padding
-        // has no line of the input.
+        // CDMA and SDP ignore the strides of a cube of one element, which a band of one line could be. A window that lies in the
+        // padding has no line of the input.
         let whole = layer.axis().span(0, target.height.into());
         let divisible = op.batch == 1
             && op.data_format == DataFormat::Feature
-            && target.width > 1
+            && source.width.min(target.width) > 1
             && whole.before.max(whole.after) < layer.axis().window;
         (!shares && divisible && weights < config.cbuf_banks).then_some(layer)
     }
