@@ -133,10 +133,12 @@ fn main() -> Result<(), String> {
     };
     let (options, arguments): (Vec<String>, Vec<String>) = given.into_iter().partition(|a| a.starts_with("--"));
     let winograd = options.contains(&"--winograd".to_owned()).then_some(Winograd::Faster);
-    let optimize = match () {
-        () if options.contains(&"--memory".to_owned()) => Optimize::Memory,
-        () if options.contains(&"--size".to_owned()) => Optimize::Size,
-        () => Optimize::Time,
+    let optimize = if options.contains(&"--memory".to_owned()) {
+        Optimize::Memory
+    } else if options.contains(&"--size".to_owned()) {
+        Optimize::Size
+    } else {
+        Optimize::Time
     };
     let wanted = |at: usize, value: &str| arguments.get(at).is_none_or(|wanted| wanted == value);
     if let Some(sram) = sram {

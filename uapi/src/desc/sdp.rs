@@ -2,7 +2,8 @@
 
 //! SDP: bias, batch normalisation, element-wise operations, activation.
 
-use super::super::reg::values::{AluAlgorithm, ConvMode, Precision};
+use super::super::layout::operand::Format;
+use super::super::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandUse, Precision};
 use super::cube::{CvtParam, DataCube};
 use super::types::{Activation, SdpOperandMode, SdpOperation};
 use super::wire::{descriptor, Error, Part, Wire};
@@ -95,6 +96,29 @@ descriptor! {
         36 saturation_count: u32;
         /// Microseconds from enabling to completion.
         40 runtime: u32;
+    }
+}
+
+impl SdpSubUnit {
+    /// The format of its operands in memory, `None` if it has none there. `processing` is the precision that SDP computes in, and
+    /// `atom` the bytes of an atom.
+    pub fn operands(&self, processing: Precision, atom: u32) -> Option<Format> {
+        let data_use = match self.op_type {
+            SdpOperation::None => return None,
+            SdpOperation::Mul => OperandUse::Mul,
+            SdpOperation::Add => OperandUse::Alu,
+            SdpOperation::Both => OperandUse::Both,
+        };
+        let mode = match self.mode {
+            SdpOperandMode::PerLayer => return None,
+            SdpOperandMode::PerKernel => OperandMode::PerKernel,
+            SdpOperandMode::PerPoint => OperandMode::PerElement,
+        };
+        let data_size = match self.precision {
+            Precision::Int8 => OperandSize::OneByte,
+            Precision::Int16 | Precision::Fp16 => OperandSize::TwoByte,
+        };
+        Some(Format { mode, data_use, data_size, processing, atom })
     }
 }
 

@@ -3,13 +3,12 @@
 //! The bytes of a loadable's memories that an operation reads and writes according to its descriptors.
 
 use nvdla_uapi::desc::{
-    BdmaTransfer, ConvOp, ConvSurface, DataCube, DataFormat, MemoryType, Operation, SdpOp, SdpOperandMode,
-    SdpOperation, SdpSubUnit, Surface,
+    BdmaTransfer, ConvOp, ConvSurface, DataCube, DataFormat, MemoryType, Operation, SdpOp, SdpSubUnit, Surface,
 };
 use nvdla_uapi::layout::feature::Cube;
-use nvdla_uapi::layout::operand::{Format, Operands};
+use nvdla_uapi::layout::operand::Operands;
 use nvdla_uapi::layout::{pixel, precision, Extents};
-use nvdla_uapi::reg::values::{OperandMode, OperandSize, OperandUse, Precision};
+use nvdla_uapi::reg::values::{OperandMode, Precision};
 
 use super::timeline::Step;
 use super::NetworkOperation;
@@ -245,26 +244,12 @@ impl<'a> Collector<'a> {
 
     /// The operands of a sub-unit for an output, if it reads them from memory.
     fn operands(&self, op: &SdpOp, unit: &SdpSubUnit, cube: &DataCube, output: &DataCube) -> Option<Pieces> {
-        let data_use = match unit.op_type {
-            SdpOperation::None => return None,
-            SdpOperation::Mul => OperandUse::Mul,
-            SdpOperation::Add => OperandUse::Alu,
-            SdpOperation::Both => OperandUse::Both,
-        };
+        let format = unit.operands(precision::processing(op.src_precision, op.dst_precision), self.atom)?;
         let (start, size) = (u64::from(cube.offset), u64::from(cube.size));
         // SDP reads the operands of one element per channel one after another, whatever the strides are.
-        let plain = unit.mode == SdpOperandMode::PerKernel || (output.height, output.width) == (1, 1);
-        match unit.mode {
-            SdpOperandMode::PerLayer => return None,
-            _ if plain => return Some(Pieces::plain(start, size)),
-            _ => {}
+        if format.mode == OperandMode::PerKernel || (output.height, output.width) == (1, 1) {
+            return Some(Pieces::plain(start, size));
         }
-        let data_size = match unit.precision {
-            Precision::Int8 => OperandSize::OneByte,
-            Precision::Int16 | Precision::Fp16 => OperandSize::TwoByte,
-        };
-        let processing = precision::processing(op.src_precision, op.dst_precision);
-        let format = Format { mode: OperandMode::PerElement, data_use, data_size, processing, atom: self.atom };
         let extents = Extents::new(1, output.channel.into(), output.height.into(), output.width.into());
         let (line, surface) = (u64::from(cube.line_stride), u64::from(cube.surf_stride));
         let Ok(operands) = Operands::as_programmed(extents, format, line, surface) else {

@@ -15,9 +15,7 @@ use crate::uapi::layout::align::Data;
 use crate::uapi::layout::feature::Atoms;
 use crate::uapi::layout::operand::{Format, Operands};
 use crate::uapi::layout::Extents;
-use crate::uapi::reg::values::{
-    AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandSource, OperandUse, OutputDestination, Precision,
-};
+use crate::uapi::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSource, OutputDestination, Precision};
 use crate::uapi::reg::{sdp, sdp_rdma, Block, Field, Register, Tied};
 
 /// The input of one of the read DMA's three operand channels.
@@ -175,25 +173,10 @@ fn operand<M: TaskMemory + ?Sized>(
     extents: Extents,
     processing: Precision,
 ) -> Result<Option<OperandChannel>, Reason> {
-    let Some(unit) = unit else { return Ok(None) };
-    let data_use = match unit.op_type {
-        SdpOperation::None => return Ok(None),
-        SdpOperation::Mul => OperandUse::Mul,
-        SdpOperation::Add => OperandUse::Alu,
-        SdpOperation::Both => OperandUse::Both,
-    };
-    let mode = match unit.mode {
-        SdpOperandMode::PerLayer => return Ok(None),
-        SdpOperandMode::PerKernel => OperandMode::PerKernel,
-        SdpOperandMode::PerPoint => OperandMode::PerElement,
-    };
-    let data_size = match unit.precision {
-        Precision::Int8 => OperandSize::OneByte,
-        Precision::Int16 | Precision::Fp16 => OperandSize::TwoByte,
-    };
+    let atom = context.config.memory_atomic;
+    let Some(format) = unit.and_then(|unit| unit.operands(processing, atom)) else { return Ok(None) };
     let surface = Named { name, cube };
     require_memory(surface.field("type"), cube.mem_type)?;
-    let format = Format { mode, data_use, data_size, processing, atom: context.config.memory_atomic };
     let extents = Extents { n: 1, ..extents };
     let (line_stride, surface_stride) = (cube.line_stride, cube.surf_stride);
     let operands = Operands::as_programmed(extents, format, u64::from(line_stride), u64::from(surface_stride))
@@ -204,7 +187,7 @@ fn operand<M: TaskMemory + ?Sized>(
         let packed = Operands::packed(extents, format).map_err(|error| Reason::Layout { surface: name, error })?;
         span = span.max(packed.span());
     }
-    let strides = mode == OperandMode::PerElement;
+    let strides = format.mode == OperandMode::PerElement;
     let bytes = Bytes {
         line_stride: strides.then_some(line_stride),
         surface_stride: strides.then_some(surface_stride),
