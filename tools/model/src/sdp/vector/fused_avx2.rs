@@ -11,9 +11,6 @@ use super::avx512::operand::{SlotOperands, PERIOD};
 use super::fused::{Fused, MulWidth, Round};
 use super::lanes::Operands;
 
-/// Elements per store.
-const STEP: usize = 32;
-
 /// The widths of a multiplication and of the converter, as parameters of the loop.
 const NONE: u8 = 0;
 const NARROW: u8 = 1;
@@ -109,41 +106,34 @@ impl<T: Sample> Loop<'_, T> {
     #[target_feature(enable = "avx2")]
     fn each<const MUL: u8, const CONVERT: u8, const SECOND: bool>(&self, into: &mut [u8]) {
         let registers = Registers::new(self.fused);
-        let value = |at| self.value::<MUL, CONVERT, SECOND>(&registers, at);
-        let (steps, rest) = into.as_chunks_mut::<STEP>();
-        let done = steps.len() * STEP;
-        let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-        for (number, into) in steps.iter_mut().enumerate() {
-            let at = number * STEP;
-            let low = _mm256_packs_epi32(value(at), value(at + 8));
-            let high = _mm256_packs_epi32(value(at + 16), value(at + 24));
-            let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
-            // SAFETY: 32 bytes.
-            unsafe { _mm256_storeu_si256(into.as_mut_ptr().cast(), bytes) };
-        }
-        for (number, into) in rest.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            let value = value(done + 8 * number);
+        let data = self.data.as_chunks().0;
+        for (number, (data, into)) in data.iter().zip(into.as_chunks_mut::<8>().0).enumerate() {
+            let value = self.value::<MUL, CONVERT, SECOND>(&registers, data, number);
             let pairs = _mm_packs_epi32(_mm256_castsi256_si128(value), _mm256_extracti128_si256(value, 1));
             // SAFETY: eight bytes.
             unsafe { _mm_storel_epi64(into.as_mut_ptr().cast(), _mm_packs_epi16(pairs, pairs)) };
         }
     }
 
-    /// The results of the eight elements from `at` on, before they are limited to int8.
+    /// The results of the eight elements with this number, before they are limited to int8.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn value<const MUL: u8, const CONVERT: u8, const SECOND: bool>(&self, registers: &Registers, at: usize) -> __m256i {
-        let Some(data) = self.data[at..].first_chunk() else { return _mm256_setzero_si256() };
+    fn value<const MUL: u8, const CONVERT: u8, const SECOND: bool>(
+        &self,
+        registers: &Registers,
+        data: &[T; 8],
+        number: usize,
+    ) -> __m256i {
         // SAFETY: the machine has AVX2, as this function's.
-        let mut value = _mm256_add_epi32(unsafe { T::load(data) }, self.first.load_8(at));
+        let mut value = _mm256_add_epi32(unsafe { T::load(data) }, self.first.load_8(number));
         if MUL == NARROW {
-            value = registers.mul_round.narrow(_mm256_mullo_epi32(value, self.factor.load_8(at)));
+            value = registers.mul_round.narrow(_mm256_mullo_epi32(value, self.factor.load_8(number)));
         } else if MUL == WIDE {
-            value = registers.mul_round.product(value, self.factor.load_8(at));
+            value = registers.mul_round.product(value, self.factor.load_8(number));
         }
         value = _mm256_max_epi32(value, registers.first_floor);
         if SECOND {
-            value = _mm256_max_epi32(_mm256_add_epi32(value, self.second.load_8(at)), registers.second_floor);
+            value = _mm256_max_epi32(_mm256_add_epi32(value, self.second.load_8(number)), registers.second_floor);
         }
         if CONVERT != NONE {
             value = _mm256_sub_epi32(value, registers.offset);

@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::super::lanes::Operands;
-use super::super::lanes::{Lanes, Slot, SLOTS};
+use super::super::lanes::{Lanes, Slot, CHUNK, SLOTS};
 
 /// Elements after which per-kernel operands repeat: the lanes of the widest atom.
 pub(in super::super) const PERIOD: usize = 32;
@@ -46,19 +46,20 @@ impl<'o> SlotOperands<'o> {
         }
     }
 
-    /// Loads the operands of the 8 elements from `at` on.
+    /// Loads the operands of the eight elements with this number.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(in super::super) fn load_8(self, at: usize) -> __m256i {
+    pub(in super::super) fn load_8(self, number: usize) -> __m256i {
         match self {
             Self::None => _mm256_setzero_si256(),
             Self::Lanes { lanes, mask } => {
-                let values: &[i32; 8] = lanes.0[at & mask..].first_chunk().unwrap_or(&[0; 8]);
+                let (values, _) = lanes.0.as_chunks::<8>();
+                let values = &values[number & (mask / 8) & (CHUNK / 8 - 1)];
                 // SAFETY: eight values.
                 unsafe { _mm256_loadu_si256(values.as_ptr().cast()) }
             }
             Self::Bytes(bytes) => {
-                let bytes: &[u8; 8] = bytes[at.min(bytes.len())..].first_chunk().unwrap_or(&[0; 8]);
+                let bytes = bytes.as_chunks::<8>().0.get(number).unwrap_or(&[0; 8]);
                 // SAFETY: eight bytes.
                 _mm256_cvtepi8_epi32(unsafe { _mm_loadl_epi64(bytes.as_ptr().cast()) })
             }
