@@ -57,7 +57,7 @@ fn pack(
 /// As [`Kernel::tile`] for `M` pixels.
 #[target_feature(enable = "avx2")]
 unsafe fn tile<const M: usize>(tile: Tile<'_, i16, i16, 16>) {
-    let Tile { data, step, runs, panel, start, sums } = tile;
+    let Tile { data, step, runs, panel, start, sums, apart, .. } = tile;
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
     // SAFETY: `start` has 16 values.
@@ -84,7 +84,8 @@ unsafe fn tile<const M: usize>(tile: Tile<'_, i16, i16, 16>) {
             }
         }
     }
-    for (sums, acc) in sums[..M].iter_mut().zip(&acc) {
+    for (m, acc) in acc.iter().enumerate() {
+        let Some(sums) = sums.get_mut(m * apart) else { return };
         // SAFETY: `sums` has 16 values.
         unsafe {
             let sums = sums.as_mut_ptr().cast::<__m256i>();

@@ -166,7 +166,7 @@ fn sum(panel: &[i8], start: &mut [i32; 32]) {
 /// As [`Kernel::tile`] for `M` pixels.
 #[target_feature(enable = "avx512f,avx512vnni")]
 unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 32>) {
-    let Tile { data, step, runs, panel, start, sums } = tile;
+    let Tile { data, step, runs, panel, start, sums, apart, .. } = tile;
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
     // SAFETY: `start` has 32 values.
@@ -196,7 +196,8 @@ unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 32>) {
             }
         }
     }
-    for (sums, acc) in sums[..M].iter_mut().zip(&acc) {
+    for (m, acc) in acc.iter().enumerate() {
+        let Some(sums) = sums.get_mut(m * apart) else { return };
         // SAFETY: `sums` has 32 values.
         unsafe {
             let sums = sums.as_mut_ptr().cast::<__m512i>();

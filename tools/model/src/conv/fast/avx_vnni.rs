@@ -37,7 +37,7 @@ macro_rules! encoding {
                 /// As [`Kernel::tile`] for `M` pixels.
                 #[target_feature(enable = $features)]
                 unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 16>) {
-                    let Tile { data, step, runs, panel, start, sums } = tile;
+                    let Tile { data, step, runs, panel, start, sums, apart, .. } = tile;
                     let data = data.as_ptr();
                     let mut weights = panel.as_ptr().cast::<__m256i>();
                     let start = start.as_ptr().cast::<__m256i>();
@@ -59,7 +59,8 @@ macro_rules! encoding {
                             }
                         }
                     }
-                    for (sums, acc) in sums[..M].iter_mut().zip(&acc) {
+                    for (m, acc) in acc.iter().enumerate() {
+        let Some(sums) = sums.get_mut(m * apart) else { return };
                         let sums = sums.as_mut_ptr().cast::<__m256i>();
                         // SAFETY: `sums` has 16 values.
                         unsafe {

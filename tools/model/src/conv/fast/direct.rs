@@ -26,8 +26,6 @@ use nvdla_uapi::isa::Isa;
 
 /// Largest number of sums of a surface that a sink takes at a time.
 const CHUNK: usize = 1024;
-/// Largest number of pixels per tile.
-const TILE: usize = 14;
 
 /// Memory for the copied input, its runs and the packed weights, kept between operations.
 #[derive(Debug, Default)]
@@ -99,7 +97,7 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
         let lanes = operation.atomic_k;
         // A wide surface has the kernels of several panels.
         let panels = parts::panels_of_part::<N>(operation);
-        let depth = shape.depth();
+        let (depth, reach) = (shape.depth(), shape.reach());
         let mut starts = [[0; N]; PANELS];
         let packed = if let Some(cached) = cached {
             cached.from(part.kernel / parts::panels::<N>(operation).1, panels)
@@ -135,13 +133,23 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                 if is_over(strip.len() * depth) {
                     return;
                 }
-                for (panel, sums) in strip.chunks_exact_mut((end - x) * N).enumerate() {
+                for panel in 0..panels {
                     let Panels { weights, starts } = packed.from(panel, 1);
-                    let sums = sums.as_chunks_mut::<N>().0;
+                    assert!(weights.len() >= depth * N);
+                    let sums = strip.as_chunks_mut::<N>().0;
+                    let mut at = x;
                     for tile in first_tile..last_tile {
-                        let (at, end) = (edge(tile), edge(tile + 1));
-                        let sums = &mut sums[at - x..end - x];
-                        self.tile::<K, N>(&self.data[from + at * shape.step_x..], weights, &starts[0], sums);
+                        let windows = edge(tile + 1) - at;
+                        let sums = &mut sums[(at - x) * panels..][..windows * panels];
+                        let data = &self.data[from + at * shape.step_x..];
+                        assert!(data.len() >= (windows - 1) * shape.step_x + reach);
+                        let (step, runs, sums) = (shape.step_x, &shape.runs, &mut sums[panel..]);
+                        let tile =
+                            Tile { data, step, runs, panel: weights, start: &starts[0], windows, sums, apart: panels };
+                        // SAFETY: `run` chose an instruction set that the machine has. The lengths of data and weights
+                        // are checked. A tile has 1 to `PIXELS` pixels. The lengths of runs are multiples of the group.
+                        unsafe { K::tile(tile) };
+                        at += windows;
                     }
                 }
                 if operation.clip_truncate != 0 {
@@ -154,50 +162,23 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                 let element = (line * shape.width) + before + x;
                 for (index, surface) in part.surfaces().iter_mut().enumerate() {
                     let out = &mut surface[own * lanes..][..pixels * lanes];
-                    let sums = match lanes {
-                        _ if lanes == N => strip,
-                        _ => {
-                            let gathered = &mut surface_sums[..pixels * lanes];
-                            gather::<N>(strip, pixels, lanes, index, gathered);
-                            gathered
-                        }
+                    let sums = if lanes >= N {
+                        strip
+                    } else {
+                        let gathered = &mut surface_sums[..pixels * lanes];
+                        gather::<N>(strip, lanes, index, gathered);
+                        gathered
                     };
                     self.sink.take(position(index, element), sums, out);
                 }
             }
         }
     }
-
-    /// Computes a tile of `sums.len()` pixels.
-    #[inline]
-    fn tile<K: Kernel<N, Data = D>, const N: usize>(
-        &self,
-        data: &[D],
-        packed: &[K::Weight],
-        start: &[i32; N],
-        sums: &mut [[i32; N]],
-    ) {
-        const { assert!(K::PIXELS <= TILE) };
-        let Shape { step_x, ref runs, .. } = *self.shape;
-        assert!(data.len() >= (sums.len() - 1) * step_x + self.shape.reach());
-        assert!(packed.len() >= self.shape.depth() * N);
-        // SAFETY: `run` chose an instruction set that the machine has. The lengths are checked above. A tile has 1 to
-        // `PIXELS` pixels. The lengths of runs are multiples of the group.
-        unsafe { K::tile(Tile { data, step: step_x, runs, panel: packed, start, sums }) };
-    }
 }
 
-/// Copies one surface's sums of a strip to `to`, if a panel and a surface have different numbers of kernels.
-fn gather<const N: usize>(strip: &[i32], pixels: usize, lanes: usize, index: usize, to: &mut [i32]) {
-    if lanes < N {
-        for (to, sums) in to.chunks_exact_mut(lanes).zip(strip.chunks_exact(N)) {
-            to.copy_from_slice(&sums[index * lanes..][..lanes]);
-        }
-        return;
-    }
-    for (panel, sums) in strip.chunks_exact(pixels * N).enumerate() {
-        for (to, sums) in to.chunks_exact_mut(lanes).zip(sums.chunks_exact(N)) {
-            to[panel * N..][..N].copy_from_slice(sums);
-        }
+/// Copies one surface's sums of a strip to `to`, if a panel has the kernels of several surfaces.
+fn gather<const N: usize>(strip: &[i32], lanes: usize, index: usize, to: &mut [i32]) {
+    for (to, sums) in to.chunks_exact_mut(lanes).zip(strip.chunks_exact(N)) {
+        to.copy_from_slice(&sums[index * lanes..][..lanes]);
     }
 }

@@ -66,12 +66,11 @@ fn multiply(mut sums: int32x4_t, pixels: int8x16_t, kernels: int8x16_t) -> int32
 /// As [`Kernel::tile`] for `2 * M` pixels, or one less.
 #[target_feature(enable = "neon,i8mm")]
 unsafe fn tile<const M: usize>(tile: Tile<'_, i8, i8, 16>) {
-    let Tile { data, step, runs, panel, start, sums } = tile;
-    let pixels = sums.len();
+    let Tile { data, step, runs, panel, start, windows, sums, apart } = tile;
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
     // If the number of pixels is odd, the last pixel is computed twice.
-    let place = |m: usize| m.min(pixels - 1) * step;
+    let place = |m: usize| m.min(windows - 1) * step;
     let mut places = [[0; 2]; M];
     for (m, places) in places.iter_mut().enumerate() {
         *places = [place(2 * m), place(2 * m + 1)];
@@ -110,7 +109,7 @@ unsafe fn tile<const M: usize>(tile: Tile<'_, i8, i8, 16>) {
             let [one, other] = pair.map(|sums| vreinterpretq_s64_s32(sums));
             let pixels = [vzip1q_s64(one, other), vzip2q_s64(one, other)];
             for (half, four) in pixels.into_iter().enumerate() {
-                if let Some(sums) = sums.get_mut(2 * m + half) {
+                if let Some(sums) = sums.get_mut((2 * m + half) * apart) {
                     // SAFETY: `sums` has 16 values.
                     unsafe { vst1q_s32(sums.as_mut_ptr().add(4 * n), vreinterpretq_s32_s64(four)) };
                 }

@@ -25,8 +25,12 @@ pub struct Tile<'t, D, W, const N: usize> {
     pub panel: &'t [W],
     /// The initial sums.
     pub start: &'t [i32; N],
-    /// The results: one array of sums per window.
+    /// The number of windows.
+    pub windows: usize,
+    /// The results: one array of sums per window, and arrays of other panels between them.
     pub sums: &'t mut [[i32; N]],
+    /// The distance between the arrays of two windows.
+    pub apart: usize,
 }
 
 /// Calls `tile` compiled for the tile's number of windows, or with `by` for that number of groups of windows. The
@@ -34,7 +38,7 @@ pub struct Tile<'t, D, W, const N: usize> {
 macro_rules! by_pixels {
     ($tile:ident: $($count:literal)+) => { by_pixels!($tile by 1: $($count)+) };
     ($tile:ident by $together:literal: $($count:literal)+) => {
-        match $tile.sums.len().div_ceil($together) {
+        match $tile.windows.div_ceil($together) {
             $($count => tile::<$count>($tile),)+
             _ => {}
         }

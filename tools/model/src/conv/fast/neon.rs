@@ -45,7 +45,7 @@ impl Kernel<16> for Neon {
 /// # Safety
 /// As [`Kernel::tile`] for `M` pixels.
 unsafe fn tile<const M: usize>(tile: Tile<'_, i8, i8, 16>) {
-    let Tile { data, step, runs, panel, start, sums } = tile;
+    let Tile { data, step, runs, panel, start, sums, apart, .. } = tile;
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
     // SAFETY: `start` has 16 values.
@@ -71,7 +71,8 @@ unsafe fn tile<const M: usize>(tile: Tile<'_, i8, i8, 16>) {
             }
         }
     }
-    for (sums, acc) in sums[..M].iter_mut().zip(&acc) {
+    for (m, acc) in acc.iter().enumerate() {
+        let Some(sums) = sums.get_mut(m * apart) else { return };
         for (n, &acc) in acc.iter().enumerate() {
             // SAFETY: `sums` has 16 values.
             unsafe { vst1q_s32(sums.as_mut_ptr().add(4 * n), acc) };
