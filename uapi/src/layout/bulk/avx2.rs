@@ -24,38 +24,42 @@ pub(super) fn transpose(rows: usize, bytes: usize) -> Option<Transpose> {
         (4, 2) => (pack::<4, 2>, unpack::<4, 2>),
         _ => return None,
     };
-    Some(Transpose { rows, bytes, pack, unpack, unpack_lines: None })
+    Some(Transpose { rows, bytes, pack, unpack, copy: copy_rows })
 }
 
-/// Interleaves the first half of `L` registers with the second half, `stages` times.
-#[inline]
+/// Copies rows with aligned stores.
 #[target_feature(enable = "avx2")]
-fn interleave<const L: usize, const B: usize>(registers: &mut [__m256i; 16], stages: u32) {
-    for _ in 0..stages {
-        let before = *registers;
-        for i in 0..L / 2 {
-            let (a, b) = (before[i], before[i + L / 2]);
-            (registers[2 * i], registers[2 * i + 1]) = if B == 1 {
-                (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b))
-            } else {
-                (_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b))
-            };
+unsafe fn copy_rows(source: *const u8, target: *mut u8, strides: [usize; 2], rows: usize, length: usize) {
+    for row in 0..rows {
+        // SAFETY: the caller's rows have `length` bytes, at least 32.
+        let copy = |at: usize| unsafe {
+            let bytes = _mm256_loadu_si256(source.add(row * strides[0] + at).cast());
+            _mm256_storeu_si256(target.add(row * strides[1] + at).cast(), bytes);
+        };
+        // The first and the last 32 bytes may be copied twice in part.
+        copy(0);
+        let mut at = 32 - target.addr().wrapping_add(row * strides[1]) % 32;
+        while at + 32 <= length {
+            copy(at);
+            at += 32;
         }
+        copy(length - 32);
     }
 }
 
+/// Half tiles of other shapes than 32 rows.
 #[target_feature(enable = "avx2")]
 unsafe fn pack<const L: usize, const B: usize>(source: *const u8, stride: usize, target: *mut u8, tiles: usize) {
     for half in 0..tiles * (TILE / 32) {
-        let mut registers = [_mm256_setzero_si256(); 16];
-        for (row, register) in registers[..L].iter_mut().enumerate() {
+        let mut rows = [_mm256_setzero_si256(); L];
+        each_register!(L, |row| {
             // SAFETY: each row has `tiles` tiles of two halves.
-            *register = unsafe { _mm256_loadu_si256(source.add(row * stride + half * 32).cast()) };
-        }
-        interleave::<L, B>(&mut registers, L.ilog2());
+            rows[row] = unsafe { _mm256_loadu_si256(source.add(row * stride + half * 32).cast()) };
+        });
+        let atoms = interleaved_times::<L, B>(rows, L.ilog2());
         // The low lanes hold the first 16 bytes' pixels, the high lanes the next.
-        for pair in 0..L / 2 {
-            let (a, b) = (registers[2 * pair], registers[2 * pair + 1]);
+        each_register!(L / 2, |pair| {
+            let (a, b) = (atoms[2 * pair], atoms[2 * pair + 1]);
             let low = _mm256_permute2x128_si256::<0x20>(a, b);
             let high = _mm256_permute2x128_si256::<0x31>(a, b);
             // SAFETY: a half tile makes L x 32 bytes of atoms.
@@ -64,29 +68,30 @@ unsafe fn pack<const L: usize, const B: usize>(source: *const u8, stride: usize,
                 _mm256_storeu_si256(to.cast(), low);
                 _mm256_storeu_si256(to.add(L * 16).cast(), high);
             }
-        }
+        });
     }
 }
 
+/// The reverse of [`pack`].
 #[target_feature(enable = "avx2")]
 unsafe fn unpack<const L: usize, const B: usize>(source: *const u8, target: *mut u8, stride: usize, tiles: usize) {
     for half in 0..tiles * (TILE / 32) {
-        let mut registers = [_mm256_setzero_si256(); 16];
-        for pair in 0..L / 2 {
+        let mut atoms = [_mm256_setzero_si256(); L];
+        each_register!(L / 2, |pair| {
             // SAFETY: a half tile has L x 32 bytes of atoms.
             unsafe {
                 let from = source.add(half * L * 32 + pair * 32);
                 let low = _mm256_loadu_si256(from.cast());
                 let high = _mm256_loadu_si256(from.add(L * 16).cast());
-                registers[2 * pair] = _mm256_permute2x128_si256::<0x20>(low, high);
-                registers[2 * pair + 1] = _mm256_permute2x128_si256::<0x31>(low, high);
+                atoms[2 * pair] = _mm256_permute2x128_si256::<0x20>(low, high);
+                atoms[2 * pair + 1] = _mm256_permute2x128_si256::<0x31>(low, high);
             }
-        }
-        interleave::<L, B>(&mut registers, (16 / B).ilog2());
-        for (row, register) in registers[..L].iter().enumerate() {
+        });
+        let rows = interleaved_times::<L, B>(atoms, (16 / B).ilog2());
+        each_register!(L, |row| {
             // SAFETY: each row has `tiles` tiles of two halves.
-            unsafe { _mm256_storeu_si256(target.add(row * stride + half * 32).cast(), *register) };
-        }
+            unsafe { _mm256_storeu_si256(target.add(row * stride + half * 32).cast(), rows[row]) };
+        });
     }
 }
 
@@ -106,16 +111,23 @@ fn interleaved<const N: usize, const B: usize>(before: [__m256i; N]) -> [__m256i
     registers
 }
 
+/// Two to four interleavings of N registers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn interleaved_times<const N: usize, const B: usize>(registers: [__m256i; N], times: u32) -> [__m256i; N] {
+    let registers = interleaved::<N, B>(interleaved::<N, B>(registers));
+    match times {
+        2 => registers,
+        3 => interleaved::<N, B>(registers),
+        _ => interleaved::<N, B>(interleaved::<N, B>(registers)),
+    }
+}
+
 /// Squares of N x N elements, one in each 128-bit lane of N registers, transposed.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transposed<const N: usize, const B: usize>(registers: [__m256i; N]) -> [__m256i; N] {
-    let registers = interleaved::<N, B>(interleaved::<N, B>(interleaved::<N, B>(registers)));
-    if N == 16 {
-        interleaved::<N, B>(registers)
-    } else {
-        registers
-    }
+    interleaved_times::<N, B>(registers, N.ilog2())
 }
 
 /// Atoms of 32 bytes, int8: 16 pixels of 32 rows at a time.

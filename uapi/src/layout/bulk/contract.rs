@@ -105,8 +105,7 @@ pub(super) struct Transpose {
     pub(super) bytes: usize,
     pub(super) pack: PackTiles,
     pub(super) unpack: UnpackTiles,
-    /// The same as `unpack` in whole lines of the cache, where each row begins at a multiple of 4 bytes.
-    pub(super) unpack_lines: Option<UnpackTiles>,
+    pub(super) copy: CopyRows,
 }
 
 /// Bytes of a row in a tile.
@@ -114,6 +113,13 @@ pub(super) const TILE: usize = 64;
 
 /// Rows of a tile at most: 32 int8 channels in a 32-byte atom.
 pub(super) const MAX_ROWS: usize = 32;
+
+/// Copies `length` bytes of each of `rows`: rows `strides[0]` apart become rows `strides[1]` apart.
+///
+/// # Safety
+/// Both sides hold the rows; `length` is at least `TILE`.
+pub(super) type CopyRows =
+    unsafe fn(source: *const u8, target: *mut u8, strides: [usize; 2], rows: usize, length: usize);
 
 /// Transposes `tiles` whole tiles: rows at `source`, `stride` bytes apart, to atoms at `target`.
 ///

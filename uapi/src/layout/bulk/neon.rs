@@ -8,6 +8,7 @@
 //! has bits, atoms have become rows.
 
 use super::contract::{Transpose, TILE};
+use super::run::copy_rows;
 use core::arch::aarch64::*;
 
 /// Bytes of a register.
@@ -28,7 +29,7 @@ pub(super) fn transpose(rows: usize, bytes: usize) -> Option<Transpose> {
 
 fn of<const ROWS: usize, const BYTES: usize>() -> Transpose {
     let (pack, unpack) = (pack::<ROWS, BYTES>, unpack::<ROWS, BYTES>);
-    Transpose { rows: ROWS, bytes: BYTES, pack, unpack, unpack_lines: None }
+    Transpose { rows: ROWS, bytes: BYTES, pack, unpack, copy: copy_rows }
 }
 
 /// The elements of both, alternating.

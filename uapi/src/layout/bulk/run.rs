@@ -10,9 +10,6 @@
 use super::super::super::isa::Isa;
 use super::contract::{PackTiles, Transpose, UnpackTiles, MAX_ROWS, TILE};
 
-/// Bytes by which rows may be off a line for code that stores whole lines.
-const WORD: usize = 4;
-
 impl Transpose {
     /// The fastest code for atoms of that many elements of that many bytes.
     pub(super) fn new(rows: usize, bytes: usize) -> Self {
@@ -39,7 +36,7 @@ impl Transpose {
             (8, _) => (pack_tiles::<8, 2>, unpack_tiles::<8, 2>),
             _ => (pack_tiles::<4, 2>, unpack_tiles::<4, 2>),
         };
-        Self { rows, bytes, pack, unpack, unpack_lines: None }
+        Self { rows, bytes, pack, unpack, copy: copy_rows }
     }
 
     /// Packs a run of `pixels`. Only the first `channels` elements of its atoms have a row; the rest becomes zero.
@@ -72,7 +69,8 @@ impl Transpose {
                 let tiles = ((row - done) / TILE).min(STAGE);
                 // SAFETY: the tiles lie inside the rows, the stage and the target.
                 unsafe {
-                    lines(source.add(done), stride, stage.0.as_mut_ptr(), PITCH, channels, tiles);
+                    let from = source.add(done);
+                    (self.copy)(from, stage.0.as_mut_ptr(), [stride, PITCH], channels, tiles * TILE);
                     (self.pack)(stage.0.as_ptr(), PITCH, target.add(done * self.rows), tiles);
                 }
                 done += tiles * TILE;
@@ -100,7 +98,6 @@ impl Transpose {
     ///
     /// # Safety
     /// `source` has `pixels` atoms; `target` has `channels` rows of `pixels` elements, `stride` bytes apart.
-    #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
     pub(super) unsafe fn unpack_run(
         self,
         source: *const u8,
@@ -110,14 +107,9 @@ impl Transpose {
         pixels: usize,
     ) {
         let row = pixels * self.bytes;
-        let off = stride | target.addr();
-        // Whole lines are written once, so they may be evicted at any time.
-        let by_lines = self.unpack_lines.filter(|_| off % WORD == 0);
-        let in_place = channels == self.rows && (by_lines.is_some() || !share_sets(self.rows, stride));
-        let whole = if in_place { row / TILE } else { 0 };
-        let unpack = by_lines.filter(|_| off % TILE != 0).unwrap_or(self.unpack);
-        // SAFETY: whole tiles lie inside the source and the rows, which begin as asked for.
-        unsafe { unpack(source, target, stride, whole) };
+        let whole = if channels == self.rows && !share_sets(self.rows, stride) { row / TILE } else { 0 };
+        // SAFETY: whole tiles lie inside the source and the rows.
+        unsafe { (self.unpack)(source, target, stride, whole) };
         let mut done = whole * TILE;
         if whole > 0 && done < row {
             let last = row - TILE;
@@ -132,7 +124,8 @@ impl Transpose {
                 // SAFETY: the tiles lie inside the source, the stage and the rows.
                 unsafe {
                     (self.unpack)(source.add(done * self.rows), stage.0.as_mut_ptr(), PITCH, tiles);
-                    lines(stage.0.as_ptr(), PITCH, target.add(done), stride, channels, tiles);
+                    let to = target.add(done);
+                    (self.copy)(stage.0.as_ptr(), to, [PITCH, stride], channels, tiles * TILE);
                 }
                 done += tiles * TILE;
             }
@@ -156,9 +149,9 @@ impl Transpose {
 }
 
 /// Tiles that are staged together.
-const STAGE: usize = 6;
-/// Bytes from one staged row to the next: a line more than the tiles, so that staged rows use different sets of the cache.
-const PITCH: usize = (STAGE + 1) * TILE;
+const STAGE: usize = 7;
+/// Bytes from one staged row to the next: half a line more than the tiles, so that staged rows use different sets of the cache.
+const PITCH: usize = STAGE * TILE + 32;
 
 /// A few tiles' rows, where cache lines begin.
 #[repr(align(64))]
@@ -178,21 +171,12 @@ fn share_sets(rows: usize, stride: usize) -> bool {
     })
 }
 
-/// Copies `tiles` tiles of each of `rows`.
-///
-/// # Safety
-/// Both sides hold the tiles at their strides.
-#[inline]
-unsafe fn lines(source: *const u8, from: usize, target: *mut u8, to: usize, rows: usize, tiles: usize) {
+/// Copies rows in plain code.
+pub(super) unsafe fn copy_rows(source: *const u8, target: *mut u8, strides: [usize; 2], rows: usize, length: usize) {
     for row in 0..rows {
-        // SAFETY: the caller's promise; the usual length is known to the compiler.
+        // SAFETY: the caller's rows have `length` bytes.
         unsafe {
-            let (source, target) = (source.add(row * from), target.add(row * to));
-            if tiles == STAGE {
-                core::ptr::copy_nonoverlapping(source, target, STAGE * TILE);
-            } else {
-                core::ptr::copy_nonoverlapping(source, target, tiles * TILE);
-            }
+            core::ptr::copy_nonoverlapping(source.add(row * strides[0]), target.add(row * strides[1]), length);
         }
     }
 }
@@ -240,9 +224,6 @@ mod tests {
         {
             if Isa::available().contains(&crate::isa::Isa::Avx2) {
                 codes.extend(super::super::avx2::transpose(rows, bytes));
-            }
-            if Isa::available().contains(&crate::isa::Isa::Avx512Vbmi) {
-                codes.extend(super::super::avx512::transpose(rows, bytes));
             }
         }
         codes

@@ -8,9 +8,11 @@ use core::arch::x86_64::*;
 
 /// The fastest code for that shape that this machine has.
 pub(super) fn transpose(rows: usize, bytes: usize) -> Option<Transpose> {
-    let isa = Isa::in_use_or_portable();
-    let avx512 = if isa == Isa::Avx512Vbmi { super::avx512::transpose(rows, bytes) } else { None };
-    avx512.or_else(|| if isa.has_avx2() { super::avx2::transpose(rows, bytes) } else { None })
+    if Isa::in_use_or_portable().has_avx2() {
+        super::avx2::transpose(rows, bytes)
+    } else {
+        None
+    }
 }
 
 /// A table as two registers.
