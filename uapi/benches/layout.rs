@@ -8,9 +8,6 @@
 //! conversion at 4 MB, unless one of these options asks for a table alone:
 //!
 //! - `-- --quick-table`: nothing else,
-//! - `-- --limits` prints two more lines below each conversion between channel planes and atoms: the speed of loops
-//!   that load and store the same bytes in the same order without a transposition, once with 64 bytes at the alignment
-//!   of each row's tile, and once with whole cache lines,
 //! - `-- --only TEXT` selects conversions by a part of their name, and `-- --up-to KB` the largest size.
 
 use criterion::{Criterion, Throughput};
@@ -28,8 +25,8 @@ const SIZES: [usize; 6] = [64, 256, 1024, 4096, 16384, 65536];
 /// A conversion, ready to run.
 struct Case {
     name: String,
-    /// The ratio that it should reach, or GB/s where negative; none for a limit.
-    goal: Option<f64>,
+    /// The ratio that it should reach, or GB/s where negative.
+    goal: f64,
     /// The bytes of the larger side, from which the speed is computed.
     bytes: usize,
     run: Box<dyn FnMut()>,
@@ -106,83 +103,10 @@ fn feature<T: Element>(
     let bytes = memory.len();
     let pack: Box<dyn FnMut()> = Box::new(move || cube.pack(order, &plain, &mut memory).unwrap());
     let unpack: Box<dyn FnMut()> = Box::new(move || cube.unpack(order, &packed, &mut back).unwrap());
-    let mut cases = Vec::new();
-    for (name, run, direction) in [(names[0], pack, Direction::Pack), (names[1], unpack, Direction::Unpack)] {
-        cases.push(Case { name: name.to_string(), goal: Some(goal), bytes, run });
-        if order == Order::Nchw {
-            cases.extend(limits(&cube, direction));
-        }
-    }
-    cases
-}
-
-/// From channel planes to atoms, or back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Pack,
-    Unpack,
-}
-
-/// The upper limit of the machine for a packed cube's channel planes: loads and stores in the order of the conversion, tile by
-/// tile of all rows of a surface, with nothing between them.
-#[cfg(target_arch = "x86_64")]
-fn limits(cube: &Cube, direction: Direction) -> Vec<Case> {
-    if !std::is_x86_feature_detected!("avx512f") {
-        return Vec::new();
-    }
-    let extents = cube.extents();
-    let plane = (extents.h * extents.w * cube.element_bytes()) as usize;
-    let rows = cube.atom_elements() as usize;
-    let bytes = extents.c as usize * plane;
-    [("  limit: 64 bytes of each row", false), ("  limit: whole lines of each row", true)]
+    [(names[0], pack), (names[1], unpack)]
         .into_iter()
-        .map(|(name, whole_lines)| {
-            let (mut planes, mut atoms) = (vec![1u8; bytes], Pages::new(bytes));
-            let run = move || {
-                for (planes, atoms) in planes.chunks_exact_mut(rows * plane).zip(atoms.chunks_exact_mut(rows * plane)) {
-                    // SAFETY: the instructions were asked for.
-                    unsafe { limit(planes, atoms, plane, direction, whole_lines) };
-                }
-                std::hint::black_box((&mut planes, &mut atoms.bytes));
-            };
-            Case { name: name.to_string(), goal: None, bytes, run: Box::new(run) }
-        })
+        .map(|(name, run)| Case { name: name.to_string(), goal, bytes, run })
         .collect()
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn limits(_: &Cube, _: Direction) -> Vec<Case> {
-    Vec::new()
-}
-
-/// Moves whole tiles of rows of `plane` bytes to or from contiguous memory of the same size. With `whole_lines` each
-/// row's tile is moved to the start of its cache line.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-unsafe fn limit(planes: &mut [u8], atoms: &mut [u8], plane: usize, direction: Direction, whole_lines: bool) {
-    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512};
-    const TILE: usize = 64;
-    let rows = planes.len() / plane;
-    assert!(atoms.len() >= rows * plane);
-    for tile in 0..plane / TILE {
-        for row in 0..rows {
-            // SAFETY: a tile lies inside its row, and the start of the cache line of a tile is not behind the tile; the
-            // contiguous side has at least as many bytes as all tiles of all rows.
-            unsafe {
-                let mut at = planes.as_mut_ptr().add(row * plane + tile * TILE);
-                if whole_lines {
-                    let off = at.addr() % TILE;
-                    // The first line of all would begin before the planes.
-                    at = if off > row * plane + tile * TILE { at.add(TILE - off) } else { at.sub(off) };
-                }
-                let contiguous = atoms.as_mut_ptr().add((tile * rows + row) * TILE);
-                match direction {
-                    Direction::Pack => _mm512_storeu_si512(contiguous.cast(), _mm512_loadu_si512(at.cast())),
-                    Direction::Unpack => _mm512_storeu_si512(at.cast(), _mm512_loadu_si512(contiguous.cast())),
-                }
-            }
-        }
-    }
 }
 
 fn weights<T: Element>(
@@ -206,8 +130,8 @@ fn weights<T: Element>(
     let unpack = Box::new(move || direct.unpack(order, &packed, &mut back).unwrap());
     let plain = if order == Order::Nchw { "KCRS" } else { "KRSC" };
     [
-        Case { name: format!("{name} from {plain}"), goal: Some(goal), bytes, run: pack },
-        Case { name: format!("{name} to {plain}"), goal: Some(goal), bytes, run: unpack },
+        Case { name: format!("{name} from {plain}"), goal, bytes, run: pack },
+        Case { name: format!("{name} to {plain}"), goal, bytes, run: unpack },
     ]
 }
 
@@ -220,12 +144,7 @@ fn pixels(bytes: usize, name: &'static str, goal: f64, format: PixelFormat) -> C
     let (mut first, mut second) = (Pages::new(image.span(0) as usize), Pages::new(image.span(1) as usize));
     let bytes = first.len() + second.len();
     let name = name.to_string();
-    Case {
-        name,
-        goal: Some(goal),
-        bytes,
-        run: Box::new(move || image.pack_rgb(&rgb, 255, [&mut first, &mut second]).unwrap()),
-    }
+    Case { name, goal, bytes, run: Box::new(move || image.pack_rgb(&rgb, 255, [&mut first, &mut second]).unwrap()) }
 }
 
 fn compression(bytes: usize, names: [&'static str; 2], goal: f64, precision: Precision) -> [Case; 2] {
@@ -254,8 +173,8 @@ fn compression(bytes: usize, names: [&'static str; 2], goal: f64, precision: Pre
         compressed.decompress(surfaces, &mut back).unwrap();
     };
     [
-        Case { name: names[0].to_string(), goal: Some(goal), bytes, run: Box::new(compress) },
-        Case { name: names[1].to_string(), goal: Some(goal), bytes, run: Box::new(decompress) },
+        Case { name: names[0].to_string(), goal, bytes, run: Box::new(compress) },
+        Case { name: names[1].to_string(), goal, bytes, run: Box::new(decompress) },
     ]
 }
 
@@ -320,7 +239,6 @@ fn measure(case: &mut Case) -> (f64, f64) {
 /// What the command line asks for.
 struct Options {
     only: Option<String>,
-    limits: bool,
     /// In KB.
     up_to: usize,
 }
@@ -333,22 +251,13 @@ impl Options {
             arguments.get(at + 1).cloned()
         };
         let up_to = after("--up-to").map_or(usize::MAX, |size| size.parse().expect("--up-to takes a number of KB"));
-        Self { only: after("--only"), limits: arguments.iter().any(|argument| argument == "--limits"), up_to }
+        Self { only: after("--only"), up_to }
     }
 
-    /// The conversions that the options select. A limit belongs to the conversion before it.
-    fn select(&self, cases: Vec<Case>) -> Vec<Case> {
-        let mut named = true;
-        let mut selected = Vec::new();
-        for case in cases {
-            if case.goal.is_some() {
-                named = self.only.as_ref().is_none_or(|text| case.name.contains(text.as_str()));
-            }
-            if named && (case.goal.is_some() || self.limits) {
-                selected.push(case);
-            }
-        }
-        selected
+    /// The conversions that the options select.
+    fn select(&self, mut cases: Vec<Case>) -> Vec<Case> {
+        cases.retain(|case| self.only.as_ref().is_none_or(|text| case.name.contains(text.as_str())));
+        cases
     }
 }
 
@@ -365,11 +274,7 @@ fn table() {
         for (index, mut case) in options.select(cases(size << 10)).into_iter().enumerate() {
             let (speed, copy) = measure(&mut case);
             if lines.len() <= index {
-                let goal = match case.goal {
-                    None => String::new(),
-                    Some(goal) if goal < 0.0 => format!("{} GB/s", -goal),
-                    Some(goal) => format!("{goal:.2}"),
-                };
+                let goal = if case.goal < 0.0 { format!("{} GB/s", -case.goal) } else { format!("{:.2}", case.goal) };
                 lines.push(format!("{:40} {goal:>6}", case.name));
             }
             let cell = format!("{speed:.1} ({:.2})", speed / copy);
@@ -410,7 +315,7 @@ fn main() {
         return;
     }
     table();
-    let alone = ["--quick-table", "--limits", "--only", "--up-to"];
+    let alone = ["--quick-table", "--only", "--up-to"];
     if !std::env::args().any(|argument| alone.contains(&argument.as_str())) {
         group::benches();
     }
