@@ -121,6 +121,19 @@ pub(super) const MAX_ROWS: usize = 32;
 pub(super) type CopyRows =
     unsafe fn(source: *const u8, target: *mut u8, strides: [usize; 2], rows: usize, length: usize);
 
+/// [`CopyRows`] in plain code, for instruction sets without code of their own.
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn copy_rows(source: *const u8, target: *mut u8, strides: [usize; 2], rows: usize, length: usize) {
+    for row in 0..rows {
+        // SAFETY: the caller's rows have `length` bytes.
+        unsafe {
+            core::ptr::copy_nonoverlapping(source.add(row * strides[0]), target.add(row * strides[1]), length);
+        }
+    }
+}
+
 /// Transposes `tiles` whole tiles: rows at `source`, `stride` bytes apart, to atoms at `target`.
 ///
 /// # Safety

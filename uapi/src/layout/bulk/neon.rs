@@ -7,8 +7,7 @@
 //! rounds as a row's index has bits, rows have become atoms. After as many further rounds as an index within a register
 //! has bits, atoms have become rows.
 
-use super::contract::{Transpose, TILE};
-use super::run::copy_rows;
+use super::contract::{copy_rows, Transpose, TILE};
 use core::arch::aarch64::*;
 
 /// Bytes of a register.

@@ -8,7 +8,7 @@
 
 #[cfg(any(target_arch = "aarch64", test))]
 use super::super::super::isa::Isa;
-use super::contract::{PackTiles, Transpose, UnpackTiles, MAX_ROWS, TILE};
+use super::contract::{copy_rows, PackTiles, Transpose, UnpackTiles, MAX_ROWS, TILE};
 
 impl Transpose {
     /// The fastest code for atoms of that many elements of that many bytes.
@@ -169,16 +169,6 @@ fn share_sets(rows: usize, stride: usize) -> bool {
         *set += 1;
         *set > 8
     })
-}
-
-/// Copies rows in plain code.
-pub(super) unsafe fn copy_rows(source: *const u8, target: *mut u8, strides: [usize; 2], rows: usize, length: usize) {
-    for row in 0..rows {
-        // SAFETY: the caller's rows have `length` bytes.
-        unsafe {
-            core::ptr::copy_nonoverlapping(source.add(row * strides[0]), target.add(row * strides[1]), length);
-        }
-    }
 }
 
 unsafe fn pack_tiles<const L: usize, const B: usize>(source: *const u8, stride: usize, target: *mut u8, tiles: usize) {
