@@ -667,8 +667,8 @@ fn random_graphs_in_bands_are_exact() {
     assert!(divided as u64 * 4 > seeds.end - seeds.start, "{divided} graphs in bands");
 }
 
-/// Convolutions in as many bands of lines as possible, which share weights in the convolution buffer and are fetched ahead: the
-/// results are the same.
+/// Convolutions in as many bands of lines as possible, which share weights in the convolution buffer and are fetched ahead, with and
+/// without SRAM: the results are the same.
 #[test]
 fn random_graphs_with_prefetch_are_exact() {
     let seeds = seeds(60);
@@ -679,7 +679,9 @@ fn random_graphs_with_prefetch_are_exact() {
         let winograd = Some(if seed % 3 == 0 { Winograd::Always } else { Winograd::Faster });
         let mut random = Random::new(seed + 6000);
         let wide = (0..graph.tensors.len()).filter(|_| config.name == "nv_full" && random.one_in(3)).map(TensorId);
-        let options = Options { inputs, winograd, wide: wide.collect(), ..Options::new(config) };
+        let wide = wide.collect();
+        let sram = if config.secondary_memif && random.one_in(2) { random.pick(&[4 << 10, 1 << 20]) } else { 0 };
+        let options = Options { inputs, winograd, wide, sram, ..Options::new(config) };
         let ranges = ranges(&graph);
         let tried = std::panic::catch_unwind(|| {
             let [divided, whole] = [Optimize::Prefetch, Optimize::Size]

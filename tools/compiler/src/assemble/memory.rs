@@ -123,6 +123,9 @@ fn constants(constants: &[Constant]) -> Result<(Vec<u32>, u64), Error> {
 
 /// Plans a program's memory and order. With SRAM, buffers that are chosen for it have that place in the program.
 pub fn plan(program: &mut Program, sram: Option<&Sram>) -> Result<Plan, Error> {
+    for buffer in program.buffers.iter_mut().filter(|buffer| buffer.place == Storage::Sram) {
+        buffer.place = Storage::Pool;
+    }
     let (constants, constants_size) = constants(&program.constants)?;
     let mut orders = Vec::new();
     for task in &program.tasks {

@@ -280,8 +280,23 @@ pub(crate) fn schedule(
     estimate::schedule(&steps, config, memory, Host::new(register_write))
 }
 
+/// The cycle in which the last of these operations ends.
+pub(crate) fn end(slots: &[Slot]) -> u64 {
+    slots.last().map_or(0, |slot| slot.start + slot.cycles)
+}
+
 impl Sram {
-    /// Estimated cycles of all operations of NVDLA.
+    /// Estimated cycles of all operations of NVDLA, some of which overlap.
+    pub(crate) fn overlapped(&self, program: &Program) -> u64 {
+        let in_sram = |id| program.in_sram(id);
+        let time = |task: &Task| match task {
+            Task::Dla(list) => end(&schedule(program.config, list, &self.memory, self.register_write, in_sram)),
+            Task::Emulated(_) => 0,
+        };
+        program.tasks.iter().map(time).sum()
+    }
+
+    /// Estimated cycles of all operations of NVDLA, one after another.
     pub(crate) fn cycles(&self, program: &Program) -> u64 {
         self.cycles_with(program, |id| program.in_sram(id))
     }

@@ -294,7 +294,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         inside: HashMap::new(),
         sram: None,
         bands: match options.optimize {
-            Optimize::Time if options.sram == 0 => Some(Bands::Worth),
+            Optimize::Time => Some(Bands::Worth),
             Optimize::Prefetch => Some(Bands::Most),
             _ => None,
         },
@@ -693,11 +693,25 @@ impl Lowering<'_> {
             }
         }
         fly::join(&mut self.program);
-        if let Some(bands) = self.bands {
+        let Some(bands) = self.bands else {
+            let plan = memory::plan(&mut self.program, self.sram.as_ref())?;
+            return Ok((self.program, plan, self.warnings));
+        };
+        let Some(sram) = &self.sram else {
             let memory = self.memory();
             prefetch::divide(&mut self.program, &memory, bands);
+            let plan = memory::plan(&mut self.program, None)?;
+            return Ok((self.program, plan, self.warnings));
+        };
+        // How long a layer's input is fetched depends on the memory in which it lies, and the choice of buffers for SRAM depends
+        // on the bands.
+        let plan = memory::plan(&mut self.program, Some(sram))?;
+        let mut divided = self.program.clone();
+        prefetch::divide(&mut divided, &sram.memory, bands);
+        let new_plan = memory::plan(&mut divided, Some(sram))?;
+        if bands == Bands::Most || sram.overlapped(&divided) < sram.overlapped(&self.program) {
+            return Ok((divided, new_plan, self.warnings));
         }
-        let plan = memory::plan(&mut self.program, self.sram.as_ref())?;
         Ok((self.program, plan, self.warnings))
     }
 

@@ -12,14 +12,14 @@
 //! search goes through the layers in their order. For each it tries all divisions, after each of the best divisions of the layers
 //! before, and keeps those that end first by that estimate.
 
-use nvdla_estimate::{Memory, Slot};
+use nvdla_estimate::Memory;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{ConvOp, DataFormat};
 use nvdla_uapi::reg::values::ConvMode;
 
 use super::convolution::{slices, Axis, Mode, Span, REGISTER_WRITE, TILE};
 use crate::assemble::program::{Base, Cube, Operation, Program, Task, Unit};
-use crate::assemble::report::{groups, schedule};
+use crate::assemble::report::{self, groups};
 use crate::cbuf::{self, Banks};
 
 /// The greatest number of bands of an operation.
@@ -58,15 +58,17 @@ impl Node {
 /// Divides the convolutions of a program.
 pub(super) fn divide(program: &mut Program, memory: &Memory, bands: Bands) {
     let config = program.config;
-    let slots = |operations: &[Operation]| schedule(config, operations, memory, REGISTER_WRITE, |_| false);
-    let end = |slots: &[Slot]| slots.last().map_or(0, |slot| slot.start + slot.cycles) as i64;
+    let inside: Vec<bool> = (0..program.buffers.len()).map(|id| program.in_sram(id)).collect();
+    let end = |operations: &[Operation]| {
+        report::end(&report::schedule(config, operations, memory, REGISTER_WRITE, |id| inside[id])) as i64
+    };
     // The loadable's bytes, and its cycles.
     let mut bytes = program.constants.iter().map(|constant| constant.bytes.len() as u64).sum::<u64>();
     let mut cycles = 0;
     for task in &program.tasks {
         if let Task::Dla(list) = task {
             bytes += list.len() as u64 / 2 * DESCRIPTORS;
-            cycles += end(&slots(list));
+            cycles += end(list);
         }
     }
     let price = match bands {
@@ -82,9 +84,9 @@ pub(super) fn divide(program: &mut Program, memory: &Memory, bands: Bands) {
             for before in kept.clone().map(Some).chain(kept.is_empty().then_some(None)) {
                 let node = before.map(|at: usize| &nodes[at]);
                 let last = node.map_or(&[][..], Node::last);
-                let ended = end(&slots(last));
+                let ended = end(last);
                 for operations in divisions(config, group, last) {
-                    let took = end(&slots(&[last, &operations].concat())) - ended;
+                    let took = end(&[last, &operations].concat()) - ended;
                     let price = price * (operations.len() / group.len()) as i64;
                     next.push(Node { before, operations, cost: node.map_or(0, |node| node.cost) + took + price });
                 }
