@@ -286,28 +286,18 @@ pub(crate) fn end(slots: &[Slot]) -> u64 {
 }
 
 impl Sram {
-    /// Estimated cycles of all operations of NVDLA, some of which overlap.
-    pub(crate) fn overlapped(&self, program: &Program) -> u64 {
-        let in_sram = |id| program.in_sram(id);
-        let time = |task: &Task| match task {
-            Task::Dla(list) => end(&schedule(program.config, list, &self.memory, self.register_write, in_sram)),
-            Task::Emulated(_) => 0,
-        };
-        program.tasks.iter().map(time).sum()
-    }
-
-    /// Estimated cycles of all operations of NVDLA, one after another.
+    /// Estimated cycles of all operations of NVDLA.
     pub(crate) fn cycles(&self, program: &Program) -> u64 {
         self.cycles_with(program, |id| program.in_sram(id))
     }
 
     /// The same with these buffers in SRAM.
     fn cycles_with(&self, program: &Program, in_sram: impl Fn(usize) -> bool) -> u64 {
-        let all = 0..program.steps.len();
-        let times = times(program, all, &self.memory, self.register_write, in_sram);
-        let cycles: u64 = times.iter().map(|time| time.cycles).sum();
-        // The first operation follows no other.
-        cycles.saturating_sub(Host::new(self.register_write).hand_over)
+        let time = |task: &Task| match task {
+            Task::Dla(list) => end(&schedule(program.config, list, &self.memory, self.register_write, &in_sram)),
+            Task::Emulated(_) => 0,
+        };
+        program.tasks.iter().map(time).sum()
     }
 }
 
