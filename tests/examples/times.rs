@@ -8,13 +8,15 @@
 //!     cargo run --release -p nvdla-tests --example times -- --winograd
 //!     cargo run --release -p nvdla-tests --example times -- --memory
 //!     cargo run --release -p nvdla-tests --example times -- --size
+//!     cargo run --release -p nvdla-tests --example times -- --size --layer
 //!     cargo run --release -p nvdla-tests --example times -- --sram 512K
 //!
 //! With a network and a configuration, each of its operations is shown. With `--winograd`, convolutions run in Winograd's mode where
 //! that is faster. With `--memory`, runs of layers are computed in bands of lines where that shrinks the pool, and with `--size`
-//! each layer is computed as a whole. The networks are those of `nvdla_tests::zoo`, in int8; the conditions are the profile's
-//! defaults. NVIDIA's cycles are those of its fastest int8 loadable of a network among the reference data, and are missing without
-//! them. The conditions of both are the same.
+//! each layer is computed as a whole. With `--layer`, the weights of a layer have one scale, as in NVIDIA's loadable of SqueezeNet for
+//! nv_large. The networks are those of `nvdla_tests::zoo`, in int8; the conditions are the profile's defaults. NVIDIA's cycles are
+//! those of its fastest int8 loadable of a network among the reference data, and are missing without them. The conditions of both are
+//! the same.
 //!
 //! With `--sram` and a size, the cycles of a few networks are shown without SRAM and with tensors in SRAM of that size, with DRAM
 //! of 10 and of 2 GB/s.
@@ -24,6 +26,7 @@ use std::time::Instant;
 
 use nvdla_compiler::compiler::size;
 use nvdla_compiler::lower::{compile, Optimize, Options, Winograd};
+use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_tests::{reference, zoo};
@@ -140,10 +143,12 @@ fn main() -> Result<(), String> {
     } else {
         Optimize::Time
     };
+    let layer = options.contains(&"--layer".to_owned());
+    let granularity = if layer { Granularity::Layer } else { Granularity::Kernel };
     let wanted = |at: usize, value: &str| arguments.get(at).is_none_or(|wanted| wanted == value);
     if let Some(sram) = sram {
         let inputs = vec![Some(zoo::preprocess())];
-        return with_sram(sram, &Options { inputs, winograd, optimize, ..Options::new(&NV_FULL) }, wanted);
+        return with_sram(sram, &Options { inputs, winograd, optimize, granularity, ..Options::new(&NV_FULL) }, wanted);
     }
     let folder = match reference::find() {
         reference::Reference::Found(folder) => Some(folder),
@@ -163,7 +168,8 @@ fn main() -> Result<(), String> {
         let config = Config::by_name(config).ok_or("no such configuration")?;
         let graph = zoo::graph(name, side)?;
         let ranges = zoo::uniform(&graph, 6.0);
-        let options = Options { inputs: vec![Some(zoo::preprocess())], winograd, optimize, ..Options::new(config) };
+        let inputs = vec![Some(zoo::preprocess())];
+        let options = Options { inputs, winograd, optimize, granularity, ..Options::new(config) };
         let start = Instant::now();
         let compiled = compile(&graph, &ranges, &options).map_err(|error| format!("{name}: {error}"))?;
         let time = start.elapsed().as_secs_f64();

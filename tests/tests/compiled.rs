@@ -13,6 +13,7 @@ use nvdla_compiler::ir::{
 };
 use nvdla_compiler::lower::step::{Combine, Kind, Net, PostOp};
 use nvdla_compiler::lower::{compile, Bytes, Compiled, Optimize, Options, Winograd};
+use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
@@ -668,7 +669,7 @@ fn random_graphs_in_bands_are_exact() {
 }
 
 /// Convolutions in as many bands of lines as possible, which share weights in the convolution buffer and are fetched ahead, with and
-/// without SRAM: the results are the same.
+/// without SRAM, and with one scale per kernel or per layer: the results are the same.
 #[test]
 fn random_graphs_with_prefetch_are_exact() {
     let seeds = seeds(60);
@@ -681,7 +682,8 @@ fn random_graphs_with_prefetch_are_exact() {
         let wide = (0..graph.tensors.len()).filter(|_| config.name == "nv_full" && random.one_in(3)).map(TensorId);
         let wide = wide.collect();
         let sram = if config.secondary_memif && random.one_in(2) { random.pick(&[4 << 10, 1 << 20]) } else { 0 };
-        let options = Options { inputs, winograd, wide, sram, ..Options::new(config) };
+        let granularity = random.pick(&[Granularity::Kernel, Granularity::Layer]);
+        let options = Options { inputs, winograd, wide, sram, granularity, ..Options::new(config) };
         let ranges = ranges(&graph);
         let tried = std::panic::catch_unwind(|| {
             let [divided, whole] = [Optimize::Prefetch, Optimize::Size]

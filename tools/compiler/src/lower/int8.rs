@@ -178,11 +178,15 @@ impl Quantizer<'_> {
             })
             .collect();
         let (bias, bias_shift) = bias_values(&name, &sums)?;
+        // One factor for all kernels is the output converter's, so that it is not stored per kernel.
+        let converted = last && !wide && sign > 0.0 && self.granularity == Granularity::Layer;
+        let mul = Operand::Kernel(factors.iter().map(|factor| (sign * factor) as i16).collect());
+        let unit = if converted { own * steps[0] } else { unit };
         let x1 = X {
             alu: Some((AluAlgorithm::Sum, Operand::Kernel(bias))),
             shift: bias_shift,
-            mul: Some(Operand::Kernel(factors.iter().map(|factor| (sign * factor) as i16).collect())),
-            truncate: truncate as u8,
+            mul: (!converted).then_some(mul),
+            truncate: if converted { 0 } else { truncate as u8 },
             activation: if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing },
         };
         let stages = self.int_rest(step, pipe, Some(x1), unit, shift, if wide { PRODUCT_SHIFT } else { 4 })?;
