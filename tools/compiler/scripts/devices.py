@@ -42,6 +42,8 @@ NETWORKS |= {name: (name, name + "/calibration", (side, side), 3, "127.5", "128"
              for name, side in (("pnet", 12), ("rnet", 24), ("onet", 48))}
 NETWORKS["ocr-cls"] = ("ocr-cls", "ocr-cls/calibration", (48, 192), 3, "127.5", "127.5", None)
 NETWORKS["pnet-72"] = ("pnet-72", "onet/calibration", (72, 72), 3, "127.5", "128", "box")
+# Said of a program without output.
+NOTHING = "no output"
 
 
 def picture(size, channels, path):
@@ -99,8 +101,8 @@ def in_machine(networks, arguments, home):
     found = {}
     for line in done.stdout.splitlines():
         if line.startswith("RESULT "):
-            _, name, at, checksum, *_ = line.split()
-            found[name, int(at)] = checksum
+            _, name, at, *checksum = line.split()
+            found[name, int(at)] = checksum[0] if checksum else NOTHING
         else:
             print(line, file=sys.stderr)
     return found
@@ -128,7 +130,8 @@ def main():
             devices["kernel module"] = guest.get((name, 0))
         if arguments.vm and arguments.runtime:
             devices["NVIDIA's runtime"] = guest.get((name, 1))
-        results = ", ".join(f"{device}: {'same' if found == expected else 'DIFFERENT'}" for device, found in devices.items())
+        say = {expected: "same", NOTHING: NOTHING}
+        results = ", ".join(f"{device}: {say.get(found, 'DIFFERENT')}" for device, found in devices.items())
         print(f"{name:10} {arguments.config:9} {expected}  {results}", flush=True)
         failed |= any(found != expected for found in devices.values())
     sys.exit(failed)
