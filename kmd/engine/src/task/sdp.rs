@@ -14,7 +14,7 @@ use crate::uapi::desc::{Activation, CvtParam, DataCube, SdpOp, SdpOperandMode, S
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::feature::Atoms;
 use crate::uapi::layout::operand::{Format, Operands};
-use crate::uapi::layout::Extents;
+use crate::uapi::layout::{precision, Extents};
 use crate::uapi::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSource, OutputDestination, Precision};
 use crate::uapi::reg::{sdp, sdp_rdma, Block, Field, Register, Tied};
 
@@ -142,11 +142,7 @@ fn supported<M: TaskMemory + ?Sized>(
 
 /// The precision that SDP computes in.
 fn processing(op: &SdpOp) -> Precision {
-    match (op.dst_precision, op.src_precision) {
-        (_, Precision::Fp16) => Precision::Fp16,
-        (Precision::Int8, _) | (_, Precision::Int8) => Precision::Int8,
-        (_, Precision::Int16) => Precision::Int16,
-    }
+    precision::processing(op.src_precision, op.dst_precision)
 }
 
 /// The cube as SDP touches it: when one side has 8 bits and the other 16, an atom of the 8-bit side is two of the other,

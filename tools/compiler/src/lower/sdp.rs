@@ -6,7 +6,7 @@ use nvdla_uapi::desc::{self, Activation, RubikOp, SdpOperandMode, SdpOperation};
 use nvdla_uapi::layout::align::Data;
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
-use nvdla_uapi::layout::Extents;
+use nvdla_uapi::layout::{precision, Extents};
 use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandUse, Precision, RubikMode};
 
 use super::convolution::{Mode, MAX_CHANNELS};
@@ -61,14 +61,6 @@ impl SdpSetup {
     }
 }
 
-/// The precision in which SDP computes, for the precisions of its input and output.
-fn processing(source: Precision, target: Precision) -> Precision {
-    match (source, target) {
-        (Precision::Int8, _) | (_, Precision::Int8) => Precision::Int8,
-        (same, _) => same,
-    }
-}
-
 impl Lowering<'_> {
     /// Makes the descriptor and the constants for SDP's functions in a step. `source` is the precision of its input, or of the
     /// convolution before it.
@@ -80,7 +72,7 @@ impl Lowering<'_> {
         target: &View,
         mode: Mode,
     ) -> Result<SdpSetup, Error> {
-        let processing = processing(source, target.precision);
+        let processing = precision::processing(source, target.precision);
         let mut places = [OperandSource::Registers; 3];
         let mut units = [None, None];
         for (at, x) in [&stages.x1, &stages.x2].into_iter().enumerate() {
