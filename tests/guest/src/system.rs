@@ -11,12 +11,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Texts in a kernel message that indicate an error in the kernel or the driver.
-const ERRORS: [&str; 16] = [
+const ERRORS: [&str; 18] = [
     "BUG:",
     "WARNING:",
     "Oops",
     "KASAN",
     "UBSAN",
+    "KCSAN",
+    "pagealloc: ",
     "possible circular locking",
     "possible recursive locking",
     "possible irq lock inversion",

@@ -66,9 +66,12 @@ pub(crate) struct Arguments {
     /// Present the PCI NVDLA as a platform device, with the bridge in tests/bridge
     #[arg(long)]
     pub(super) platform: bool,
-    /// Build with KASAN, lockdep, kmemleak and the other checks
+    /// Build with KASAN, UBSAN, lockdep, kmemleak, the DMA API's checks and others
     #[arg(long)]
     pub(super) checked: bool,
+    /// Build with KCSAN, which reports data races
+    #[arg(long, conflicts_with = "checked")]
+    pub(super) races: bool,
     /// Let the guest's clock count instructions, one per nanosecond, so that times do not depend on the load of this machine
     #[arg(long)]
     pub(super) instructions: bool,

@@ -60,9 +60,17 @@ impl Toolchain {
 /// The options of every kernel here.
 const OPTIONS: &str = include_str!("../../kernel.config");
 
+/// The options of the kernel's own checks: most of them, or those that find data races.
+pub(super) fn checks(checked: bool, races: bool) -> &'static str {
+    match (checked, races) {
+        (true, _) => include_str!("../../checked.config"),
+        (_, true) => include_str!("../../races.config"),
+        _ => "",
+    }
+}
+
 /// Builds the virtual machine's kernel, once for each source and set of options.
-pub(super) fn build(toolchain: &Toolchain, source: Option<&Path>, arch: Arch, checked: bool) -> Result<PathBuf> {
-    let checks = if checked { include_str!("../../checked.config") } else { "" };
+pub(super) fn build(toolchain: &Toolchain, source: Option<&Path>, arch: Arch, checks: &str) -> Result<PathBuf> {
     let options = format!("{OPTIONS}{}{checks}", arch.options());
     make(toolchain, source, arch, "kernel", &options, &[arch.image().0, "modules"])
 }

@@ -224,7 +224,8 @@ fn machine(
     let lines = if arguments.intx { " pci=nomsi" } else { "" };
     // If this machine is loaded, the timer's first ticks come late, and Linux would consider the timer broken.
     let timer = if arguments.arch == Arch::X86 { " no_timer_check" } else { "" };
-    let options = format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}{timer}");
+    let poison = if arguments.checked { " page_poison=1" } else { "" };
+    let options = format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}{timer}{poison}");
     command.arg("-append").arg(options);
     command.arg("-kernel").arg(kernel).arg("-initrd").arg(image);
     Ok(command)

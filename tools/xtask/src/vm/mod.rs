@@ -64,7 +64,7 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let (kernel, modules) = match &arguments.kernel {
         Some(name) => {
             ensure!(!arguments.platform, "--kernel works only without --platform");
-            ensure!(!arguments.checked, "--checked needs a kernel that is built here");
+            ensure!(!arguments.checked && !arguments.races, "--checked and --races need a kernel that is built here");
             let access = arguments.access;
             ensure!(
                 arch == Arch::X86 || access.reserved(arch).is_some(),
@@ -98,7 +98,8 @@ fn built(checkout: &Path, arguments: &Arguments) -> Result<(PathBuf, Vec<PathBuf
     );
     debian::require_tools(Some(arch))?;
     let toolchain = kernel::Toolchain::find()?;
-    let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arch, arguments.checked)?;
+    let checks = kernel::checks(arguments.checked, arguments.races);
+    let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arch, checks)?;
     let mut modules = vec![kernel::module(&toolchain, &kernel, checkout, "", "nvdla", arch, true)?];
     modules.extend(arch.modules().iter().map(|module| kernel.join(module)));
     if arguments.platform {
