@@ -2,7 +2,7 @@
 
 //! `cargo xtask rtl`: builds a simulator of NVDLA's Verilog with Verilator, which the runtime can use as a device.
 //!
-//! The folder is the output of the hardware project's `tmake -build vmod`, or a variant of it; it is only read. The widths of the
+//! The folder is the one that the hardware project generates, or a variant of it; it is only read. The widths of the
 //! interfaces come from the ports of `NV_nvdla`. The defines are those of the project's own FPGA flow: they remove the clock
 //! gates, so that one clock drives everything, and select RAM models that a simulator supports.
 
@@ -81,11 +81,11 @@ const LOADABLES: [&str; 3] = ["m_conv3x3.nv_small.int8", "m_pool_max2.nv_small.i
 /// Options of `cargo xtask rtl`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The Verilog: the folder "vmod" that the hardware project generates, its parent folder, or a .tar.xz of it
-    #[arg(long, value_name = "DIR", required_unless_present = "check")]
+    /// The Verilog: the folder "vmod" that the hardware project generates, its parent folder, or a .tar.xz of it. Without the
+    /// option: the folder NVDLA_VMOD, else vmod/CONFIG in the cache folder
+    #[arg(long, value_name = "DIR")]
     vmod: Option<PathBuf>,
-    /// Play some traces and networks of the reference data on the program; without --vmod the Verilog also comes from the
-    /// reference data
+    /// Play some traces and networks of the reference data on the program. Without Verilog this is skipped
     #[arg(long)]
     check: bool,
     /// The configuration that the Verilog was generated for; a custom configuration also needs --like
@@ -118,16 +118,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
             if arguments.waves { "_waves" } else { "" }
         ))
     });
-    let reference = reference(checkout);
-    let archive = format!("rtl/{}_vmod.tar.xz", arguments.config);
-    let vmod = match (&arguments.vmod, reference.as_ref().map(|folder| folder.join(archive))) {
-        (Some(vmod), _) => vmod.clone(),
-        (None, Some(archive)) if archive.is_file() => archive,
-        (None, _) if env::var("CI").as_deref() != Ok("true") => {
-            println!("skipped: no Verilog of {} in the reference data (set NVDLA_REFERENCE)", arguments.config);
+    let cached = cache::root()?.join("vmod").join(&arguments.config);
+    let named = arguments.vmod.clone().or_else(|| env::var_os("NVDLA_VMOD").map(PathBuf::from));
+    let vmod = match named {
+        Some(vmod) => vmod,
+        None if cached.is_dir() => cached,
+        None => {
+            let lacks = format!(
+                "no Verilog of {}: NVDLA_VMOD is not set, and there is no {}",
+                arguments.config,
+                cached.display()
+            );
+            ensure!(arguments.check, "{lacks}; --vmod names its folder");
+            println!("skipped: {lacks}");
             return Ok(0);
         }
-        (None, _) => bail!("no Verilog of {} in the reference data (set NVDLA_REFERENCE)", arguments.config),
     };
     let built = build(&vmod, arguments)?;
     if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -139,7 +144,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     fs::rename(&new, &out).with_context(|| format!("cannot write {}", out.display()))?;
     println!("{}", out.display());
     if arguments.check {
-        let reference = reference.context("there is no reference data (set NVDLA_REFERENCE)")?;
+        let reference = reference(checkout).context("there is no reference data (set NVDLA_REFERENCE)")?;
         check(checkout, &reference, &out, &arguments.config)?;
     }
     Ok(0)
