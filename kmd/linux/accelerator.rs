@@ -12,8 +12,6 @@
 //! is held, and nothing is freed whose release takes locks of buffers: ended jobs are added to a list that a separate work
 //! empties ([`Accelerator::clean`]).
 
-mod run;
-
 use kernel::{
     device::{
         self,
@@ -88,7 +86,7 @@ use super::{
 };
 
 /// The delay before a reset is tried again if the bus could not reset the device.
-const RESET_RETRY_NS: u64 = 20_000_000;
+pub(crate) const RESET_RETRY_NS: u64 = 20_000_000;
 /// The time for which a task may continue after its client has closed the file. Ending a task costs all clients a reset, and most
 /// tasks end sooner.
 const ORPHAN_NS: u64 = 1_000_000_000;
@@ -106,7 +104,7 @@ pub(crate) struct Found {
 /// A device.
 #[pin_data]
 pub(crate) struct Accelerator {
-    dev: ARef<device::Device>,
+    pub(crate) dev: ARef<device::Device>,
     window: Window,
     identity: identity::Identity,
     /// Whether it is a model, not hardware.
@@ -119,12 +117,12 @@ pub(crate) struct Accelerator {
     state: Mutex<State>,
     /// Signalled when a task has ended, or the device is gone.
     #[pin]
-    ended: CondVar,
+    pub(crate) ended: CondVar,
     /// Jobs that have ended and wait to be freed. They are not freed before their fence signals, because freeing a buffer takes
     /// locks that are held during allocations. They have a separate lock, because the work that frees them may run while the next
     /// task is submitted.
     #[pin]
-    garbage: SpinLock<Jobs>,
+    pub(crate) garbage: SpinLock<Jobs>,
 }
 
 /// The length of one wait for a deadline; `None` once the deadline has passed. A long wait is divided into short ones, so that no
@@ -209,7 +207,7 @@ impl Accelerator {
     }
 
     /// The registers as the engine drives them.
-    fn hardware(&self) -> Device<'_> {
+    pub(crate) fn hardware(&self) -> Device<'_> {
         Device::new(&self.window, &self.interrupts, self.status)
     }
 
@@ -234,7 +232,7 @@ impl Accelerator {
 
     /// The time in nanoseconds that a started task has, even if its deadline is earlier. Ending a task costs all
     /// clients a reset, so a client must not be able to cause resets at will.
-    fn min_timeout_ns(&self) -> u64 {
+    pub(crate) fn min_timeout_ns(&self) -> u64 {
         self.max_timeout_ns().min(u64::from(super::module_parameters::min_timeout_ms.value()) * 1_000_000)
     }
 

@@ -30,6 +30,7 @@ mod memory;
 mod pci;
 mod platform;
 mod queue;
+mod run;
 mod show;
 mod state;
 mod trace;

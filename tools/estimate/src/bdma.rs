@@ -5,8 +5,8 @@
 //!
 //! Only nv_full has BDMA. There are no measurements of it.
 
-use crate::memory::interface;
-use crate::{bus, Bytes, Estimate, Limit, Memory};
+use crate::estimate::{bus, Estimate, Limit};
+use crate::memory::{interface, Bytes, Memory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{BdmaSurface, MemoryType};
 

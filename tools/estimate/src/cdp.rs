@@ -5,8 +5,8 @@
 //! Its reader has at most as many outstanding atoms as its latency FIFO holds; see [`crate::memory::Reader`]. The cycles for
 //! starting and ending were fitted on normalisations of nv_small and nv_large.
 
-use crate::memory::{interface, Reader, Unit};
-use crate::{Bytes, Cube, Estimate, Limit, Memory};
+use crate::estimate::{Estimate, Limit};
+use crate::memory::{interface, Bytes, Cube, Memory, Reader, Unit};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{CdpOp, CdpSurface};
 

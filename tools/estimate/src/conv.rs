@@ -23,8 +23,8 @@
 //! nv_full is of an earlier release. Its stripes have 32 positions, then 16; a package takes at least 10 cycles; and there are
 //! 256 credits (`NV_NVDLA_CSC_sg.v` of that release). There are no measurements of it.
 
-use crate::memory::interface;
-use crate::{bus, Bytes, Cube, Estimate, Interface, Memory};
+use crate::estimate::bus;
+use crate::memory::{interface, Bytes, Cube, Interface, Memory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{ConvOp, ConvSurface, DataFormat, MemoryType};
 use nvdla_uapi::layout::{self, pixel::Format};
@@ -476,11 +476,6 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
     Run { cycles: around + compute + stall.max(replaced).ceil() as u64, compute, around, filling }
 }
 
-/// The time of a convolution whose SDP uses no sub-unit and writes to DRAM.
-pub fn convolution(shape: &ConvShape, config: &Config, memory: &Memory) -> Estimate {
-    crate::pipeline(Some(shape), None, None, config, memory)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -534,18 +529,5 @@ mod tests {
         for positions in 1..1000 {
             assert_eq!(stripes(&shape, positions).iter().sum::<u64>(), positions);
         }
-    }
-
-    #[test]
-    fn more_takes_no_less() {
-        let memory = |latency, bandwidth| Memory::new(&NV_SMALL, latency, bandwidth);
-        let shape = ConvShape::direct(Cube::int8(32, 16, 16), 64, (3, 3), Cube::int8(64, 14, 14));
-        let cycles = |shape: &ConvShape, memory: &Memory| convolution(shape, &NV_SMALL, memory).cycles;
-        let base = cycles(&shape, &memory(50, 8.0));
-        assert!(cycles(&shape, &memory(200, 8.0)) > base);
-        assert!(cycles(&shape, &memory(50, 2.0)) > base);
-        // Weights of one kernel group in the buffer at a time.
-        assert!(cycles(&ConvShape { weight_banks: 1, ..shape }, &memory(50, 8.0)) > base);
-        assert!(cycles(&ConvShape { data_reuse: true, ..shape }, &memory(50, 8.0)) < base);
     }
 }

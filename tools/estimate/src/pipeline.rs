@@ -5,9 +5,14 @@
 //! SDP takes the accumulator's results at the throughput of the sub-units in use, or of the PDP after it. While the accumulator
 //! waits, the sequencer waits too (see [`crate::conv`]).
 
-use crate::memory::interface;
-use crate::{bdma, cdp, conv, convolution, pdp, rubik, sdp};
-use crate::{BdmaShape, Bytes, CdpShape, ConvShape, Estimate, Limit, Memory, PdpShape, RubikShape, SdpShape};
+use crate::bdma::{bdma, BdmaShape};
+use crate::cdp::{cdp, CdpShape};
+use crate::conv::{self, ConvShape};
+use crate::estimate::{Estimate, Limit};
+use crate::memory::{interface, Bytes, Memory};
+use crate::pdp::{self, PdpShape};
+use crate::rubik::{rubik, RubikShape};
+use crate::sdp::{self, SdpShape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{MemoryType, OpType, Operation, Surface};
 
@@ -44,8 +49,8 @@ impl Shape {
         match self {
             Self::Bdma(shape) => bdma(shape, config, memory),
             Self::Conv(shape) => convolution(shape, config, memory),
-            Self::Sdp(shape) => sdp(shape, config, memory),
-            Self::Pdp(shape) => pdp(shape, config, memory),
+            Self::Sdp(shape) => sdp::sdp(shape, config, memory),
+            Self::Pdp(shape) => pdp::pdp(shape, config, memory),
             Self::Cdp(shape) => cdp(shape, config, memory),
             Self::Rubik(shape) => rubik(shape, config, memory),
         }
@@ -75,6 +80,11 @@ impl Shape {
 /// Additional cycles of a pooling that takes its input from SDP. Fitted on one case of nv_large.
 const POOLING_BEHIND: u64 = 22;
 
+/// The time of a convolution whose SDP uses no sub-unit and writes to DRAM.
+pub fn convolution(shape: &ConvShape, config: &Config, memory: &Memory) -> Estimate {
+    pipeline(Some(shape), None, None, config, memory)
+}
+
 /// The time of operations that are connected on the fly, in the order of the data: a convolution, an SDP and a PDP operation,
 /// each of them optional. For a single operation it is the result of its own function.
 pub fn pipeline(
@@ -94,11 +104,11 @@ pub fn pipeline(
     .fold(Bytes::default(), |sum, bytes| sum + bytes);
     let Some(conv) = conv else {
         return match (sdp, pdp) {
-            (Some(shape), None) => crate::sdp(shape, config, memory),
-            (None, Some(shape)) => crate::pdp(shape, config, memory),
+            (Some(shape), None) => sdp::sdp(shape, config, memory),
+            (None, Some(shape)) => pdp::pdp(shape, config, memory),
             (Some(before), Some(shape)) => {
-                let (compute, reading, fixed) = crate::sdp::parts(before, config, memory);
-                let compute = compute.max(crate::pdp(shape, config, memory).compute);
+                let (compute, reading, fixed) = sdp::parts(before, config, memory);
+                let compute = compute.max(pdp::pdp(shape, config, memory).compute);
                 let latency = |memory_type| u64::from(interface(memory_type, memory).latency);
                 let latency = latency(before.input.memory) + latency(shape.output.memory);
                 Estimate::new(compute, reading, fixed + POOLING_BEHIND, latency, Limit::Throughput, bytes, memory)
@@ -150,7 +160,8 @@ pub fn pipeline(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cube, SdpOperand};
+    use crate::memory::Cube;
+    use crate::sdp::SdpOperand;
     use nvdla_uapi::config::{NV_FULL, NV_SMALL};
     use nvdla_uapi::desc::SdpOperandMode;
 
@@ -159,7 +170,7 @@ mod tests {
         let cube = Cube::int8(16, 8, 8);
         let memory = Memory::new(&NV_SMALL, 50, 8.0);
         let shape = SdpShape::new(cube, cube);
-        assert_eq!(pipeline(None, Some(&shape), None, &NV_SMALL, &memory), sdp(&shape, &NV_SMALL, &memory));
+        assert_eq!(pipeline(None, Some(&shape), None, &NV_SMALL, &memory), sdp::sdp(&shape, &NV_SMALL, &memory));
     }
 
     #[test]
@@ -170,10 +181,23 @@ mod tests {
         // Element-wise: 4 elements per cycle.
         let y = SdpOperand { mode: SdpOperandMode::PerPoint, bytes: 1, memory: MemoryType::Mc };
         let after = SdpShape { y: Some(y), ..SdpShape::new(output.on_the_fly(), output) };
-        let (first, second) = (convolution(&conv, &NV_FULL, &memory), sdp(&after, &NV_FULL, &memory));
+        let (first, second) = (convolution(&conv, &NV_FULL, &memory), sdp::sdp(&after, &NV_FULL, &memory));
         let both = pipeline(Some(&conv), Some(&after), None, &NV_FULL, &memory);
         assert_eq!(both.bytes, first.bytes + second.bytes);
         assert!(both.cycles >= first.cycles.max(second.cycles));
         assert!(both.cycles <= first.cycles + second.cycles);
+    }
+
+    #[test]
+    fn more_takes_no_less() {
+        let memory = |latency, bandwidth| Memory::new(&NV_SMALL, latency, bandwidth);
+        let shape = ConvShape::direct(Cube::int8(32, 16, 16), 64, (3, 3), Cube::int8(64, 14, 14));
+        let cycles = |shape: &ConvShape, memory: &Memory| convolution(shape, &NV_SMALL, memory).cycles;
+        let base = cycles(&shape, &memory(50, 8.0));
+        assert!(cycles(&shape, &memory(200, 8.0)) > base);
+        assert!(cycles(&shape, &memory(50, 2.0)) > base);
+        // Weights of one kernel group in the buffer at a time.
+        assert!(cycles(&ConvShape { weight_banks: 1, ..shape }, &memory(50, 8.0)) > base);
+        assert!(cycles(&ConvShape { data_reuse: true, ..shape }, &memory(50, 8.0)) < base);
     }
 }

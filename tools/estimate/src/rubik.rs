@@ -5,8 +5,8 @@
 //!
 //! Only nv_full has Rubik. There are no measurements of it.
 
-use crate::memory::interface;
-use crate::{bus, Bytes, Cube, Estimate, Limit, Memory};
+use crate::estimate::{bus, Estimate, Limit};
+use crate::memory::{interface, Bytes, Cube, Memory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{RubikOp, RubikSurface};
 

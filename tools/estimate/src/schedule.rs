@@ -9,8 +9,10 @@
 //! two register groups. These writes count only if they take longer than that group. A lookup table is written when its unit is
 //! idle.
 
-use crate::conv::Begin;
-use crate::{pipeline, ConvShape, Estimate, Limit, Memory, Shape};
+use crate::conv::{Begin, ConvShape};
+use crate::estimate::{Estimate, Limit};
+use crate::memory::Memory;
+use crate::pipeline::{pipeline, Shape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
 use nvdla_uapi::reg::Block;
@@ -207,7 +209,8 @@ fn group<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cube, SdpShape};
+    use crate::memory::Cube;
+    use crate::sdp::SdpShape;
     use nvdla_uapi::config::NV_SMALL;
 
     #[test]

@@ -7,7 +7,7 @@
 //! `NV_NVDLA_BDMA_store.v` for the destination, which has the same counters. The unit of 32 bytes does not depend on the
 //! configuration's atom.
 
-use super::{Access, Lines, Ram, Refusal, Surface, Walk};
+use super::walk::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::bdma::*;
 use crate::uapi::reg::Block;
 

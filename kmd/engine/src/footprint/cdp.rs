@@ -7,7 +7,7 @@
 //! it receives mark where lines and surfaces end, so it writes as many as the reader reads: `NV_NVDLA_CDP_wdma.v` lines
 //! 1400 to 1547.
 
-use super::{Access, Lines, Ram, Refusal, Surface, Walk};
+use super::walk::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::{cdp, cdp_rdma, Block};
 
 const INPUT: Surface = Surface {

@@ -12,7 +12,7 @@
 //! - Weights: `NV_NVDLA_CDMA_wt.v` lines 3391 to 3424 (weights), 4400 to 4424 (WMB), 5499 to 5514 (WGS: four bytes per group
 //!   of kernels, in reads of 32 bytes).
 
-use super::{Access, Lines, Ram, Refusal, Surface, Walk};
+use super::walk::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::layout::pixel::Format;
 use crate::uapi::layout::weight::Geometry;
 use crate::uapi::reg::cdma::*;

@@ -10,7 +10,7 @@
 //! (addresses), 758 and 801 to 821 (sizes). Writer: `NV_NVDLA_PDP_WDMA_cmd.v` lines 130 to 240 (sizes) and 250 to 350
 //! (addresses). Both are as generated for nv_small.
 
-use super::{Access, Lines, Ram, Refusal, Surface, Walk};
+use super::walk::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::{pdp, pdp_rdma, Block};
 
 const INPUT: Surface = Surface {

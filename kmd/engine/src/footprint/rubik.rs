@@ -10,7 +10,7 @@
 //! - Splitting and merging, the reader counts the input's channels and the writer the output's surfaces, each with the
 //!   input's channels in its last one (lines 564, 574, 800, 811 and 991).
 
-use super::{Access, Lines, Ram, Refusal, Surface, Walk};
+use super::walk::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::rbk::*;
 use crate::uapi::reg::values::{Precision, RubikMode};
 use crate::uapi::reg::Block;

@@ -10,7 +10,7 @@
 //! A 1x1 cube, and operands per kernel, are one run of atoms; their strides have no effect. nv_small and nv_large (files of the
 //! same names, one for all operands in `NV_NVDLA_SDP_RDMA_ig.v`) have no Winograd, no batches and no 16-bit data.
 
-use super::{Access, Lines, Ram, Refusal, Surface, Walk};
+use super::walk::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandUse, OutputDestination, Precision};
 use crate::uapi::reg::{sdp, sdp_rdma, Block, Register, Word};
 

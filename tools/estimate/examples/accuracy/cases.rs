@@ -9,7 +9,7 @@
 use nvdla_estimate::{schedule, CdpShape, ConvShape, Cube, Host, Image, Interface, Memory, PdpShape, SdpOperand};
 use nvdla_estimate::{SdpShape, Shape, Step, Writes};
 use nvdla_runtime::loadable::Loadable;
-use nvdla_runtime::network;
+use nvdla_runtime::operations;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{MemoryType, SdpOperandMode};
 use nvdla_uapi::layout::pixel::Format;
@@ -169,7 +169,7 @@ pub(crate) fn network(reference: &Path, network: &Network) -> u64 {
     let loadable =
         Loadable::open(reference.join("loadables").join(&network.name).join("net.nvdla")).expect("a loadable");
     let mut steps: Vec<Step> = Vec::new();
-    for operation in network::operations(&loadable).expect("its operations") {
+    for operation in operations::operations(&loadable).expect("its operations") {
         let Some(shape) = Shape::from_descriptors(&operation.operation, &operation.surface) else { continue };
         let flying = matches!(&shape, Shape::Sdp(sdp) if sdp.input.memory == MemoryType::Hw);
         let source = if flying { steps.len().checked_sub(1) } else { None };
@@ -203,7 +203,7 @@ fn kind(conv: Option<&ConvShape>, sdp: Option<&SdpShape>, pdp: Option<&PdpShape>
 pub(crate) fn of_loadable(reference: &Path, name: &str, config: &'static Config) -> Vec<(Case, Vec<(u16, usize)>)> {
     let loadable = Loadable::open(reference.join("loadables").join(name).join("net.nvdla")).expect("a loadable");
     let mut cases: Vec<(Case, Vec<(u16, usize)>)> = Vec::new();
-    for operation in network::operations(&loadable).expect("its operations") {
+    for operation in operations::operations(&loadable).expect("its operations") {
         let Some(shape) = Shape::from_descriptors(&operation.operation, &operation.surface) else { continue };
         let cube = |cube: &Cube| format!("{}x{}x{}", cube.channels, cube.height, cube.width);
         let mut case = Case {

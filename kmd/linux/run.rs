@@ -7,10 +7,10 @@
 use kernel::prelude::*;
 
 use super::{
-    Accelerator,
-    RESET_RETRY_NS, //
-};
-use crate::{
+    accelerator::{
+        Accelerator,
+        RESET_RETRY_NS, //
+    },
     engine::{
         Failure,
         Progress, //
