@@ -10,7 +10,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use nvdla_runtime::device::{self, ModelDevice};
 use nvdla_runtime::loadable::Loadable;
-use nvdla_runtime::network;
+use nvdla_runtime::operations;
 use nvdla_runtime::session::{RunOptions, Session};
 
 /// Bytes of all memories: a loadable with more is not planned, because each of its runs would clear and fill them.
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
     for tensor in loadable.tensors().iter() {
         std::hint::black_box(format!("{tensor:?}"));
     }
-    std::hint::black_box(network::operations(&loadable).is_ok());
+    std::hint::black_box(operations::operations(&loadable).is_ok());
     if loadable.memories().iter().map(|memory| memory.size()).fold(0, u64::saturating_add) > MEMORY {
         return;
     }

@@ -5,7 +5,7 @@
 use nvdla_compiler::lower::{compile, Options};
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::{Interface, Loadable, MemoryDomain, MemoryFlags};
-use nvdla_runtime::network::{operations, races};
+use nvdla_runtime::operations::{operations, races};
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_runtime::session::Session;
 use nvdla_tests::{reference, zoo};

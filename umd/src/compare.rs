@@ -17,8 +17,8 @@ use crate::files;
 use crate::half;
 use crate::loadable::names::Names;
 use crate::loadable::{Loadable, MAX_MEMORY_SIZE};
-use crate::network::{self, NetworkOperation};
-use crate::session::{self, Completed};
+use crate::operations::{self, NetworkOperation};
+use crate::session::Completed;
 
 /// Why surfaces cannot be compared, or do not match.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum Error {
     },
     /// The loadable's operations cannot be read.
     #[error(transparent)]
-    Network(Box<session::Error>),
+    Network(Box<operations::Error>),
     /// Nothing was compared.
     #[error("none of the {files} surfaces in {path} belongs to an operation of this loadable", path = path.display())]
     Nothing {
@@ -154,7 +154,7 @@ impl Comparison {
         if files == 0 {
             return Err(Error::Empty { path: folder.to_owned() });
         }
-        let operations = network::operations(loadable)
+        let operations = operations::operations(loadable)
             .map_err(|error| Error::Network(Box::new(error)))?
             .into_iter()
             .map(|operation| ((operation.task, operation.index), operation));

@@ -6,7 +6,7 @@ use std::fmt;
 
 #[cfg(feature = "image")]
 use crate::image;
-use crate::{device, loadable, session};
+use crate::{device, loadable, operations, session};
 
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,6 +62,7 @@ pub fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
         let kind = error
             .downcast_ref::<session::Error>()
             .map(session::Error::kind)
+            .or_else(|| error.downcast_ref::<operations::Error>().map(|_| ErrorKind::Loadable))
             .or_else(|| error.downcast_ref::<device::Error>().map(device::Error::kind))
             .or_else(|| error.downcast_ref::<loadable::Error>().map(loadable::Error::kind));
         #[cfg(feature = "image")]

@@ -32,7 +32,7 @@
 //! ```
 //!
 //! Some modules are also useful on their own: [`emulator`] computes the operations that NVDLA does not have, [`image`] converts
-//! pictures to tensors, `dimg` writes the result files of NVIDIA's program, and [`network`] reads a loadable's operations.
+//! pictures to tensors, `dimg` writes the result files of NVIDIA's program, and [`operations`] reads a loadable's operations.
 //!
 //! # Features
 //!
@@ -69,8 +69,8 @@ pub mod half;
 pub mod image;
 pub mod labels;
 pub mod loadable;
-pub mod network;
 pub mod npy;
+pub mod operations;
 pub mod profile;
 pub mod session;
 

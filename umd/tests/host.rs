@@ -10,7 +10,7 @@ use nvdla_runtime::dimg::{Dimg, SurfaceFormat, Tensor};
 use nvdla_runtime::emulator;
 use nvdla_runtime::image::{Encoder, Picture, Settings, Target};
 use nvdla_runtime::loadable::{DataType, Interface, Loadable, PixelFormat};
-use nvdla_runtime::network;
+use nvdla_runtime::operations;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_uapi::desc::OpType;
 use nvdla_uapi::emu;
@@ -201,7 +201,7 @@ fn every_network_has_an_estimate() {
         let loadable = Loadable::open(folder.join("net.nvdla")).unwrap();
         let config = device::recognise(&loadable).config;
         let profile = Profile::new(&loadable, config, Conditions::default()).unwrap();
-        let operations = network::operations(&loadable).unwrap();
+        let operations = operations::operations(&loadable).unwrap();
         assert_eq!(profile.rows.len(), operations.len());
         // Groups follow one another, with register accesses between them, and members of a group start together.
         let mut groups: Vec<_> = profile.rows.iter().map(|row| (row.start, row.group)).collect();

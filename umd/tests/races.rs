@@ -10,8 +10,8 @@ use std::path::Path;
 use common::{loadables, reference};
 use nvdla_runtime::device::{self, Selection};
 use nvdla_runtime::loadable::Loadable;
-use nvdla_runtime::network::races::{races, Edge, Races};
-use nvdla_runtime::network::statistics;
+use nvdla_runtime::operations::races::{races, Edge, Races};
+use nvdla_runtime::operations::statistics;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
 
 const XCEPTION: &str = "loadables-2/tiny_xception.nv_small.int8.per-filter";

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use nvdla_runtime::loadable::Loadable;
-use nvdla_runtime::network::{self, races};
+use nvdla_runtime::operations::{self, races};
 use nvdla_runtime::session::{self, Error};
 use nvdla_uapi::config::Config;
 use serde::Serialize;
@@ -99,7 +99,7 @@ impl Check {
         let refused = refused.map(|refusal| Refused { task: refusal.task, message: refusal.error.to_string() });
         let races::Races { pairs, over_own_input, not_examined } = races::races(loadable)?;
         let list = |races: Vec<races::Race>| races.into_iter().map(Race::from).collect();
-        let statistics = network::statistics(loadable)?;
+        let statistics = operations::statistics(loadable)?;
         let statistics = statistics.iter().map(ToString::to_string).collect();
         Ok(Self {
             races: list(pairs),

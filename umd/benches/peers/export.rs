@@ -6,7 +6,7 @@
 //! adjacent in memory and read as one are concatenated.
 
 use nvdla_runtime::loadable::{Interface, Loadable};
-use nvdla_runtime::network::{self, NetworkOperation};
+use nvdla_runtime::operations::{self, NetworkOperation};
 use nvdla_uapi::desc::{
     Activation, ConvOp, ConvSurface, DataCube, DataFormat, MemoryType, Operation, PdpOp, SdpOp, SdpOperandMode,
     SdpSurface, Surface,
@@ -80,7 +80,7 @@ fn shape(cube: &DataCube) -> Shape {
 /// The layers of a loadable, in the form that `tools/peers/peers.py` reads.
 pub(crate) fn export(name: &str, loadable: &Loadable) -> Result<Value, String> {
     let mut export = Export::default();
-    let operations = network::operations(loadable).map_err(|error| error.to_string())?;
+    let operations = operations::operations(loadable).map_err(|error| error.to_string())?;
     for operation in &operations {
         export
             .operation(loadable, operation)

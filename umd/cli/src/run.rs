@@ -9,8 +9,8 @@ use nvdla_runtime::compare::Comparison;
 use nvdla_runtime::device::{self, Kind, Recording, Selection, Shared};
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
-use nvdla_runtime::network;
-use nvdla_runtime::network::races::Edge;
+use nvdla_runtime::operations;
+use nvdla_runtime::operations::races::Edge;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_runtime::session::{dump_to, Completed, RunOptions};
 use nvdla_runtime::Network;
@@ -55,12 +55,12 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     let mut dump = args.dump.clone().map(dump_into).transpose()?;
     if let (Some(folder), Some(names)) = (&args.dump, loadable.names()) {
         // A line of layers.txt: a file of the folder, and its layer.
-        let line = |operation: network::NetworkOperation| {
+        let line = |operation: operations::NetworkOperation| {
             let (task, index, unit) = (operation.task, operation.index, operation.unit);
             let layer = names.layer(task, index)?;
             Some(format!("op_t{task}_{index:03}_{unit}.bin  {layer}\n"))
         };
-        let lines: String = network::operations(&loadable)?.into_iter().filter_map(line).collect();
+        let lines: String = operations::operations(&loadable)?.into_iter().filter_map(line).collect();
         let path = folder.join("layers.txt");
         std::fs::write(&path, lines).map_err(cannot("write", &path))?;
     }

@@ -4,7 +4,7 @@
 //! their type; the Python part of the package sets the type.
 
 use numpy::{PyArray1, PyReadonlyArray1};
-use nvdla_runtime::network::NetworkOperation;
+use nvdla_runtime::operations::NetworkOperation;
 use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::{self, Extents, Layout as _, Order};
 use nvdla_uapi::reg::values::Precision;

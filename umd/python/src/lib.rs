@@ -21,7 +21,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use nvdla_runtime::device::{self, recognise, Selection, Shared};
 use nvdla_runtime::image::{Encoder, Order, PictureFile, Settings, Target};
 use nvdla_runtime::loadable::{self, DataType};
-use nvdla_runtime::network::{self, NetworkOperation};
+use nvdla_runtime::operations::{self, NetworkOperation};
 use nvdla_runtime::session::{self, Direction, RunOptions, SubmitOptions, TensorInfo};
 use nvdla_uapi::reg::values::Precision;
 use pyo3::exceptions::PyTimeoutError;
@@ -142,7 +142,7 @@ impl Loadable {
 
     fn operations(&self, py: Python<'_>) -> PyResult<Vec<Operation>> {
         let names = self.0.names().unwrap_or_default();
-        let operations = network::operations(&self.0).map_err(Failure::from).raise(py)?;
+        let operations = operations::operations(&self.0).map_err(Failure::from).raise(py)?;
         Ok(operations.iter().map(|operation| Operation::new(operation, &names)).collect())
     }
 
@@ -357,7 +357,7 @@ impl Context {
         let timeout = seconds(timeout).raise(py)?;
         let surfaces = self.with(py, |context| {
             let loadable = Arc::clone(context.network().loadable());
-            let operations = network::operations(&loadable)?;
+            let operations = operations::operations(&loadable)?;
             let names = loadable.names().unwrap_or_default();
             let atom = context.device().config.unwrap_or_else(|| recognise(&loadable).config).memory_atomic;
             let mut surfaces = Vec::new();

@@ -15,7 +15,9 @@ use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::{ioctl, Error, TaskReport};
+use super::error::Error;
+use super::ioctl;
+use super::types::TaskReport;
 
 /// The longest time that one call to poll waits: its argument is an `i32` of milliseconds.
 const LONGEST_POLL: Duration = Duration::from_secs(3600);

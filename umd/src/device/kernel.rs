@@ -28,11 +28,13 @@ use nvdla_uapi::ioctl::{
 use nvdla_uapi::queue::{self, Query};
 use nvdla_uapi::reg::values::RamType;
 
+use super::contract::Device;
+use super::error::Error;
+use super::fence::Fence;
 use super::ioctl::{self, retry};
-use super::{
-    dma_buf, refusal, AddressEntry, Buffers, Device, DeviceInfo, Error, Fence, Handle, Kind, Observer, Pages,
-    TaskReport,
-};
+use super::pages::Pages;
+use super::types::{AddressEntry, Buffers, DeviceInfo, Handle, Kind, Observer, TaskReport};
+use super::{dma_buf, refusal};
 
 /// The number of the first render node in DRM.
 const FIRST_RENDER_MINOR: u32 = 128;

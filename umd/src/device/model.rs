@@ -10,27 +10,27 @@ use std::{
     io,
     os::fd::{BorrowedFd, OwnedFd},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use nvdla_engine::{Engine, Failure, Hardware, OutOfRange, Progress, Slot};
+use nvdla_engine::{Engine, Failure, Hardware, Progress, Slot, SubmitError, Task};
+use nvdla_estimate::Measured;
 use nvdla_model::threads::{inside::inside_pool, keep_awake::Awake};
 use nvdla_model::{device::Model, limit::Limit, memory::Stop, simulation::Simulation, Isa};
 use nvdla_rtl::Simulator;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::RamType;
 
+use super::contract::{Device, TIME_LIMIT};
+use super::drive::{self, Clock, Done, Driven};
+use super::error::Error;
+use super::pages::Pages;
 #[cfg(feature = "cli")]
-use super::Recording;
-use super::{
-    spans::Operations,
-    store::{Buffer, Store},
-    tasks::{AddressList, Refusal, Tasks},
-    view::{Reach, TaskView},
-};
-use super::{
-    AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, Pages, TaskReport, TIME_LIMIT,
-};
+use super::record::Recording;
+use super::store::{Buffer, Store};
+use super::tasks::{Tasks, Ticket};
+use super::types::{AddressEntry, Buffers, DeviceInfo, Handle, Kind, Observer, TaskReport};
+use super::view::{Reach, TaskView};
 
 /// The interval at which a device that does not answer is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -44,6 +44,8 @@ pub struct ModelDevice {
     store: Store,
     tasks: Tasks,
     mute: bool,
+    /// Whether the model has worked or raised an interrupt since the engine last processed its events.
+    active: bool,
     #[cfg(feature = "cli")]
     recording: Option<Recording>,
 }
@@ -93,6 +95,7 @@ impl ModelDevice {
             model,
             tasks: Tasks::default(),
             mute: false,
+            active: false,
             #[cfg(feature = "cli")]
             recording: None,
         }
@@ -105,7 +108,7 @@ impl ModelDevice {
     }
 
     /// The device's register window, for the engine.
-    fn parts(&mut self) -> (Window<'_>, &mut Engine<Vec<Slot>>) {
+    fn window(&mut self) -> (Window<'_>, &mut Engine<Vec<Slot>>) {
         let window = Window {
             model: &mut *self.model,
             #[cfg(feature = "cli")]
@@ -137,7 +140,7 @@ impl ModelDevice {
 
     /// Ends the running task. Returns what was running.
     fn end(&mut self) -> Option<Box<Failure>> {
-        let (mut window, engine) = self.parts();
+        let (mut window, engine) = self.window();
         let failure = engine.abort(&mut window).map(|(_, failure)| Box::new(failure));
         self.model.reset();
         self.engine.reset();
@@ -235,125 +238,109 @@ impl Device for ModelDevice {
         observer: Option<Observer<'_>>,
     ) -> Result<TaskReport, Error> {
         // An observer need not be able to run on another thread.
+        let limit = timeout.unwrap_or(TIME_LIMIT);
         if self.info.kind == Kind::Model && observer.is_none() {
-            return inside_pool(|| self.run(addresses, timeout, None));
+            return inside_pool(|| {
+                let _awake = Awake::new();
+                drive::run(self, addresses, limit, None)
+            });
         }
-        self.run(addresses, timeout, observer)
+        let _awake = (self.info.kind == Kind::Model).then(Awake::new);
+        drive::run(self, addresses, limit, observer)
     }
 }
 
-impl ModelDevice {
-    /// Runs a task on this thread.
-    fn run(
-        &mut self,
-        addresses: &[AddressEntry],
-        timeout: Option<Duration>,
-        mut observer: Option<Observer<'_>>,
-    ) -> Result<TaskReport, Error> {
-        for (position, entry) in addresses.iter().enumerate() {
-            let size = self.store.get(entry.handle).map(Buffer::size);
-            let end = entry.offset.checked_add(entry.size);
-            if !matches!((size, end), (Some(size), Some(end)) if end <= size) {
-                return Err(Error::Address { position });
-            }
-        }
-        let (ticket, task) = match self.tasks.take(self.config, &mut self.store, addresses) {
-            Ok(ready) => ready,
-            Err(Refusal::Task(error)) => return Err(Error::Refused(error)),
-            Err(Refusal::Slots(slots)) => {
-                let (size, source) = ((slots * size_of::<Slot>()) as u64, io::ErrorKind::OutOfMemory.into());
-                return Err(Error::Allocate { size, device: self.info().to_string(), source });
-            }
-        };
+impl Driven for ModelDevice {
+    fn config(&self) -> &'static Config {
+        self.config
+    }
 
+    fn name(&self) -> String {
+        self.info.to_string()
+    }
+
+    fn parts(&mut self) -> (&mut Store, &mut Tasks) {
+        (&mut self.store, &mut self.tasks)
+    }
+
+    fn prepare(&mut self, ticket: &Ticket, task: &Task<Vec<Slot>>, _: &[AddressEntry]) -> Result<(), Error> {
         if self.model.shares_memory() {
             let ranges: Vec<_> = ticket.reach.iter().map(Reach::range).collect();
             if let Err(error) = self.model.allow(Some(&ranges)) {
                 return Err(Error::Stopped { stop: Stop::Simulator { what: error.to_string() }, failure: None });
             }
         }
-        let started = Instant::now();
-        let now = || u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let limit = timeout.unwrap_or(TIME_LIMIT);
-        // An operation that exceeds the limit stops by itself.
-        let end = started.checked_add(limit).map_or(Limit::NONE, Limit::until);
-        let deadline = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         #[cfg(feature = "cli")]
         if let Some(recording) = &self.recording {
-            recording.begin(self.config, &task, &self.store, &ticket.reach);
+            recording.begin(self.config, task, &self.store, &ticket.reach);
         }
-        let mut operations = Operations::new(task.operations());
-        let (mut window, engine) = self.parts();
-        if let Err(submission) = engine.submit(&mut window, task, now(), deadline) {
-            return Err(Error::NotTaken(submission.error));
+        #[cfg(not(feature = "cli"))]
+        let _ = task;
+        self.active = true;
+        Ok(())
+    }
+
+    fn start(&mut self, task: Task<Vec<Slot>>, now: u64, deadline: u64) -> Result<(), SubmitError> {
+        let (mut window, engine) = self.window();
+        engine.submit(&mut window, task, now, deadline).map_err(|submission| submission.error)
+    }
+
+    fn process(&mut self, now: u64) -> Progress<Vec<Slot>> {
+        let (mut window, engine) = self.window();
+        engine.process_events(&mut window, now)
+    }
+
+    fn completed(&mut self, done: &Done, addresses: &[AddressEntry]) -> Option<Measured> {
+        #[cfg(feature = "cli")]
+        if let Some((recording, (position, offset, size))) = self.recording.as_ref().zip(done.output) {
+            let entry = addresses.get(position);
+            let buffer = entry.and_then(|entry| Some((entry, self.store.get(entry.handle)?)));
+            if let Some((entry, buffer)) = buffer {
+                let start = entry.offset + offset;
+                let bytes = buffer.pages().get(start as usize..(start + size) as usize);
+                recording.completed(buffer.memory(), buffer.address() + start, bytes.unwrap_or_default());
+            }
         }
-        let _awake = (self.info.kind == Kind::Model).then(Awake::new);
-        let mut completed = 0;
-        loop {
-            let ran = !self.mute
-                && self.model.run_until(&mut TaskView { store: &mut self.store, reach: &ticket.reach }, &end);
-            let interrupted = self.model.interrupt() && {
-                let (mut window, engine) = self.parts();
-                engine.interrupt(&mut window)
-            };
-            let (before, time) = (completed, now());
-            let poll = loop {
-                let (mut window, engine) = self.parts();
-                match engine.process_events(&mut window, time) {
-                    Progress::Completed { operation, roi, unit, output } => {
-                        completed += 1;
-                        operations.completed(operation, roi, unit);
-                        let measured = self.model.completed(unit);
-                        #[cfg(feature = "cli")]
-                        if let Some((recording, output)) = self.recording.as_ref().zip(output) {
-                            let entry = addresses.get(usize::from(output.address));
-                            let buffer = entry.and_then(|entry| Some((entry, self.store.get(entry.handle)?)));
-                            if let Some((entry, buffer)) = buffer {
-                                let start = entry.offset + output.offset;
-                                let bytes = buffer.pages().get(start as usize..(start + output.size) as usize);
-                                let (memory, address) = (buffer.memory(), buffer.address() + start);
-                                recording.completed(memory, address, bytes.unwrap_or_default());
-                            }
-                        }
-                        if let Some(observer) = &mut observer {
-                            let output = output.map(|region| (usize::from(region.address), region.offset, region.size));
-                            let (operation, roi) = (operation as usize, roi as usize);
-                            observer(Completion { operation, roi, unit, output, measured }, &self.store);
-                        }
-                    }
-                    Progress::Ended(task) => {
-                        let written = task.write_statistics(&mut AddressList::new(&mut self.store, addresses));
-                        #[cfg(feature = "cli")]
-                        if let Some(recording) = &self.recording {
-                            recording.end(&self.store, &ticket.reach);
-                        }
-                        self.tasks.keep(ticket, task);
-                        written.map_err(|OutOfRange| Error::Statistics)?;
-                        return Ok(TaskReport { operations: Some(completed) });
-                    }
-                    Progress::Waiting { poll } => break poll,
-                    Progress::Idle => return Ok(TaskReport { operations: Some(completed) }),
-                }
-            };
-            let stop = self.model.take_stop();
-            let time = if stop == Some(Stop::Late) { now() } else { time };
-            if let Some(stop) = stop.filter(|stop| *stop != Stop::Late) {
-                return Err(Error::Stopped { stop, failure: self.end() });
-            }
-            let (mut window, engine) = self.parts();
-            if let Some(failure) = engine.check_deadline(&mut window, time) {
-                self.end();
-                return Err(Error::Deadline { timeout: limit, failure: Box::new(failure) });
-            }
-            if ran || interrupted || completed != before {
-                continue;
-            }
-            if (self.mute && timeout.is_some()) || poll {
-                std::thread::sleep(POLL_INTERVAL);
-                continue;
-            }
-            // The device will not become active again, so waiting for the deadline would not help.
-            return Err(Error::Stuck { failure: self.end() });
+        #[cfg(not(feature = "cli"))]
+        let _ = addresses;
+        self.model.completed(done.unit)
+    }
+
+    fn ended(&mut self, ticket: &Ticket) {
+        #[cfg(feature = "cli")]
+        if let Some(recording) = &self.recording {
+            recording.end(&self.store, &ticket.reach);
         }
+        #[cfg(not(feature = "cli"))]
+        let _ = ticket;
+    }
+
+    fn advance(&mut self, ticket: &Ticket, clock: &Clock, poll: bool, progressed: bool) -> Result<(), Error> {
+        let stop = self.model.take_stop();
+        if let Some(stop) = stop.filter(|stop| *stop != Stop::Late) {
+            return Err(Error::Stopped { stop, failure: self.end() });
+        }
+        let (mut window, engine) = self.window();
+        if let Some(failure) = engine.check_deadline(&mut window, clock.now()) {
+            self.end();
+            return Err(Error::Deadline { timeout: clock.limit, failure: Box::new(failure) });
+        }
+        if !(self.active || progressed) {
+            if !self.mute && !poll {
+                // The device will not become active again, so waiting for the deadline would not help.
+                return Err(Error::Stuck { failure: self.end() });
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        // An operation that exceeds the limit stops by itself.
+        let end = clock.end().map_or(Limit::NONE, Limit::until);
+        let mut memory = TaskView { store: &mut self.store, reach: &ticket.reach };
+        let ran = !self.mute && self.model.run_until(&mut memory, &end);
+        let interrupted = self.model.interrupt() && {
+            let (mut window, engine) = self.window();
+            engine.interrupt(&mut window)
+        };
+        self.active = ran || interrupted;
+        Ok(())
     }
 }

@@ -18,9 +18,10 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::RamType;
 use nvdla_uapi::reg::{cdma, glb, Block, Register};
 
+use super::fence::lock;
 use super::store::Store;
+use super::types::Handle;
 use super::view::Reach;
-use super::{lock, Handle};
 
 /// The file with the contents of memory before each task.
 const MEMORY: &str = "memory.bin";

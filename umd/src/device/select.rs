@@ -10,17 +10,18 @@ use std::{fmt, str::FromStr};
 use nvdla_uapi::config::Config;
 use thiserror::Error as ThisError;
 
-#[cfg(any(feature = "kernel", feature = "model"))]
-use super::recognise;
-#[cfg(feature = "model")]
-use super::ModelDevice;
-#[cfg(feature = "kernel")]
-use super::{discover, KernelDevice};
-use super::{Device, Error};
+use super::contract::Device;
 #[cfg(feature = "direct")]
-use super::{DirectDevice, DirectSelection, DirectSelectionError};
+use super::direct::{DirectDevice, DirectSelection, DirectSelectionError};
+use super::error::Error;
+#[cfg(feature = "kernel")]
+use super::kernel::{discover, KernelDevice};
+#[cfg(feature = "model")]
+use super::model::ModelDevice;
 use crate::configuration;
 use crate::loadable::Loadable;
+#[cfg(any(feature = "kernel", feature = "model"))]
+use crate::operations::recognise;
 
 /// The device that a user asks for: `auto`, `model`, `model:CONFIG`, `rtl:PROGRAM`, `vfio:NAME`, `uio:NODE`, `vfio-user:SOCKET`,
 /// or a device node. `CONFIG` is a name or a file ([`configuration::find`]).
@@ -165,7 +166,7 @@ pub fn open(selection: &Selection, loadable: &Loadable) -> Result<Opened, Error>
 pub fn open_recorded(
     selection: &Selection,
     loadable: &Loadable,
-    recording: &super::Recording,
+    recording: &super::record::Recording,
 ) -> Result<Opened, Error> {
     let (mut device, reason) = match selection {
         Selection::Auto | Selection::Model(None) => {

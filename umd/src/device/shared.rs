@@ -23,11 +23,13 @@ use std::time::Duration;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::Span;
 
-use super::{
-    dma_buf, lock, readable, AddressEntry, Buffers, Device, DeviceInfo, Error, Fence, Handle, Observer, Pages, Signal,
-    TaskReport, Waited,
-};
-use crate::emulator;
+use super::contract::Device;
+use super::dma_buf;
+use super::emulated::Owned;
+use super::error::Error;
+use super::fence::{lock, readable, Fence, Signal, Waited};
+use super::pages::Pages;
+use super::types::{AddressEntry, Buffers, DeviceInfo, Handle, Observer, TaskReport};
 
 /// A device that any number of networks and contexts use, from any thread. Clones are the same device.
 #[derive(Clone)]
@@ -424,46 +426,16 @@ impl Client {
     }
 }
 
-/// The part of its client's buffers that an emulated task can access.
-pub(crate) struct EmulatedMemory {
-    held: Holding,
-    addresses: Vec<AddressEntry>,
-}
-
-impl EmulatedMemory {
-    pub(crate) fn new(held: Holding, addresses: Vec<AddressEntry>) -> Self {
-        Self { held, addresses }
+impl Owned for Holding {
+    fn bytes(&self, handle: Handle) -> &[u8] {
+        let Some(held) = self.get(&handle) else { return &[] };
+        // SAFETY: the run that the emulated task belongs to has exclusive use of these buffers; or they hold constants.
+        unsafe { held.pages.bytes() }.get(..held.pages.size()).unwrap_or_default()
     }
 
-    /// The pages for `offset` of an entry, and the range in them, if `length` bytes lie inside the entry.
-    fn place(&self, index: usize, offset: u64, length: usize) -> Option<(&Pages, std::ops::Range<usize>)> {
-        let address = self.addresses.get(index)?;
-        let pages = &self.held.get(&address.handle)?.pages;
-        if offset.checked_add(length as u64)? > address.size {
-            return None;
-        }
-        let start = usize::try_from(address.offset.checked_add(offset)?).ok()?;
-        let end = start.checked_add(length).filter(|&end| end <= pages.size())?;
-        Some((pages, start..end))
-    }
-}
-
-impl emulator::Memory for EmulatedMemory {
-    fn size(&self, index: usize) -> Option<u64> {
-        self.addresses.get(index).map(|address| address.size)
-    }
-
-    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
-        let Some((pages, range)) = self.place(index, offset, into.len()) else { return false };
-        // SAFETY: the run that this task belongs to has exclusive use of these buffers; or they hold constants.
-        let from = unsafe { pages.bytes() }.get(range);
-        from.map(|from| into.copy_from_slice(from)).is_some()
-    }
-
-    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool {
-        let Some((pages, range)) = self.place(index, offset, from.len()) else { return false };
-        // SAFETY: as above, and only this task uses this memory.
-        let into = unsafe { pages.bytes_mut() }.get_mut(range);
-        into.map(|into| into.copy_from_slice(from)).is_some()
+    fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
+        let Some(held) = self.get(&handle) else { return &mut [] };
+        // SAFETY: as above, and only the emulated task uses this memory.
+        unsafe { held.pages.bytes_mut() }.get_mut(..held.pages.size()).unwrap_or_default()
     }
 }

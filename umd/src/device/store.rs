@@ -15,7 +15,8 @@ use nvdla_model::memory::disjoint;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::RamType;
 
-use super::{AddressEntry, Buffers, Handle, Pages};
+use super::pages::Pages;
+use super::types::{AddressEntry, Buffers, Handle};
 
 /// The address of the first buffer. Address 0 is never valid.
 const FIRST_ADDRESS: u64 = 0x1000_0000;

@@ -12,9 +12,9 @@ use nvdla_engine::{OutOfRange, Slot, Task, TaskMemory};
 use nvdla_uapi::config::Config;
 
 use super::store::Store;
+use super::types::{AddressEntry, Handle};
 #[cfg(feature = "model")]
 use super::view::{reach, Reach};
-use super::{AddressEntry, Handle};
 
 /// The number of tasks that are kept: more than a loadable has, and few enough to search.
 const MAX_TASKS: usize = 16;

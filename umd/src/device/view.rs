@@ -7,7 +7,7 @@ use std::ops::Range;
 use nvdla_model::memory::{Memory, Port, Span};
 
 use super::store::Store;
-use super::{AddressEntry, Handle};
+use super::types::{AddressEntry, Handle};
 
 /// A range of a buffer that a task may access.
 #[derive(Clone, Copy)]

@@ -12,8 +12,8 @@ use nvdla_uapi::reg::values::RamType;
 
 use crate::emulator::Memory as _;
 use crate::loadable::{Interface, Loadable, Memory};
-use crate::network::{FileMemory, NetworkOperation};
-use crate::session::plan;
+use crate::operations::lists::{self, wants_sram};
+use crate::operations::{FileMemory, NetworkOperation};
 
 /// The first memory's address on the assumed device. Memories follow each other, as in a carve-out below 4 GiB, so that the high
 /// words of addresses are 0.
@@ -31,8 +31,8 @@ pub(super) fn writes(loadable: &Loadable, config: &'static Config) -> HashMap<(u
     let addresses: Vec<u64> = addresses.collect();
     let tasks = loadable.distinct_tasks().filter(|task| task.interface() == Interface::Dla1);
     let tasks = tasks.filter_map(|task| {
-        let slots = plan::slots(loadable, task);
-        if plan::interface_version(loadable, &slots).needs_upgrade() {
+        let slots = lists::slots(loadable, task);
+        if lists::interface_version(loadable, &slots).needs_upgrade() {
             return None;
         }
         let memory = AddressList {
@@ -111,7 +111,7 @@ impl TaskMemory for AddressList<'_> {
     fn buffer(&self, index: usize) -> Option<Buffer> {
         let slot = self.file.slots.get(index)?;
         let memory = self.file.loadable.memories().get(slot.memory)?;
-        let ram = if self.has_sram && plan::wants_sram(memory) { RamType::Cvif } else { RamType::Mcif };
+        let ram = if self.has_sram && wants_sram(memory) { RamType::Cvif } else { RamType::Mcif };
         let address = self.addresses.get(slot.memory)?.checked_add(slot.offset)?;
         Some(Buffer { address, size: memory.size().checked_sub(slot.offset)?, memory: ram })
     }

@@ -19,7 +19,7 @@ pub use rows::{Conditions, Profile, Row};
 
 use crate::device::Measured;
 use crate::loadable::Loadable;
-use crate::network::{self, NetworkOperation};
+use crate::operations::{self, NetworkOperation};
 use crate::session::{Completed, Error};
 
 impl Conditions {
@@ -38,7 +38,7 @@ impl Profile {
     ///
     /// When a descriptor is missing or cannot be read.
     pub fn new(loadable: &Loadable, config: &'static Config, conditions: Conditions) -> Result<Self, Error> {
-        let operations = network::operations(loadable)?;
+        let operations = operations::operations(loadable)?;
         let names = loadable.names().unwrap_or_default();
         let writes = driver::writes(loadable, config);
         // The loadable's operations are in the order of tasks and lists. An operation that takes data on the fly comes after the

@@ -32,13 +32,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::error::Error;
 use super::flight::{InFlight, Limits};
 use super::memory::fill;
-use super::{Direction, Error, Report, RunOptions, Session, TensorInfo};
+use super::options::{Report, RunOptions};
+use super::state::Session;
+use super::tensor::{Direction, TensorInfo};
 use crate::device::{Client, Device as _, DeviceInfo, Handle, Shared};
 use crate::half::f16;
 use crate::loadable::{Loadable, Memory};
-use crate::network;
+use crate::operations::constants;
 
 /// A loadable on a shared device. Clones are the same network.
 #[derive(Clone)]
@@ -67,7 +70,7 @@ impl Network {
     pub fn new(loadable: impl Into<Arc<Loadable>>, device: &Shared) -> Result<Self, Error> {
         let loadable = loadable.into();
         let mut client = device.client();
-        let constant = network::constants(&loadable, client.keeps_graphs());
+        let constant = constants(&loadable, client.keeps_graphs());
         let mut constants = Vec::with_capacity(constant.len());
         for (memory, constant) in loadable.memories().iter().zip(constant) {
             constants.push(if constant {

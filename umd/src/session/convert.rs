@@ -15,7 +15,7 @@ use nvdla_uapi::layout::{
 };
 use nvdla_uapi::reg::{values::Precision, FieldValue};
 
-use super::{TensorError, TensorInfo};
+use super::tensor::{TensorError, TensorInfo};
 use crate::{half, loadable::names::Scale, loadable::DataType};
 
 /// The number format of an element.
@@ -287,7 +287,7 @@ fn read(info: &TensorInfo, memory: &[u8], value: impl Fn(f32) -> f32) -> Result<
 mod tests {
     use super::*;
     use crate::loadable::{DataCategory, DataFormat, PixelFormat};
-    use crate::session::Direction;
+    use crate::session::tensor::Direction;
 
     fn tensor(
         pixel_format: PixelFormat,

@@ -4,7 +4,7 @@
 
 use std::{fs, io, path::PathBuf};
 
-use super::Completed;
+use super::options::Completed;
 
 /// A function for [`super::RunOptions::on_operation`] that saves every operation's destination surface in a folder, as
 /// `op_t<task>_<operation, 3 digits>_<UNIT>.bin` (with `_roi<region>` from the second region of interest on). Operations that write to no memory leave no file.

@@ -4,16 +4,15 @@
 
 use std::time::Duration;
 
-use nvdla_uapi::desc;
 use thiserror::Error;
 
 use crate::{
     device, emulator,
     loadable::{Interface, Version},
-    network::races::OrderError,
+    operations,
 };
 
-use super::{Direction, TensorError};
+use super::tensor::{Direction, TensorError};
 
 /// Why a session could not be made or a run did not end well.
 #[derive(Debug, Error)]
@@ -56,32 +55,9 @@ pub enum Error {
         /// The descriptors' version.
         version: Version,
     },
-    /// A list of a task's descriptors is too short.
-    #[error("task {task}: the {list} (address {position}) has {size} bytes where {needed} are needed")]
-    ShortList {
-        /// The task's id.
-        task: u16,
-        /// The list.
-        list: &'static str,
-        /// Its position in the address list.
-        position: i64,
-        /// Bytes that it has.
-        size: u64,
-        /// Bytes that it needs.
-        needed: u64,
-    },
-    /// A descriptor of a task is invalid.
-    #[error("task {task}, {list}, entry {entry}: {problem}")]
-    Descriptor {
-        /// The task's id.
-        task: u16,
-        /// The list.
-        list: &'static str,
-        /// The entry.
-        entry: usize,
-        /// What is wrong.
-        problem: desc::Error,
-    },
+    /// The operations of the loadable cannot be read or ordered.
+    #[error(transparent)]
+    Operations(#[from] operations::Error),
     /// A relocation writes a memory that no blob fills.
     #[error("relocation {relocation} writes memory {memory}, which no blob fills")]
     Relocation {
@@ -154,9 +130,6 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The races of operations cannot be removed.
-    #[error(transparent)]
-    Order(OrderError),
     /// An operation's result could not be saved.
     #[error("cannot save the result of operation {operation} of task {task}")]
     Save {

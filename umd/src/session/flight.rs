@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use tracing::Span;
 
-use super::{Error, Report, TaskRun};
+use super::error::Error;
+use super::options::{Report, TaskRun};
 use crate::device::{lock, AddressEntry, EmulatedMemory, Fence, Follow, Holding, Shared, Signal, Waited};
 use crate::emulator;
 use crate::loadable::Interface;

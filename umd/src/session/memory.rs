@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use super::plan::{wants_sram, Slot, TaskPlan};
+use super::error::Error;
+use super::plan::TaskPlan;
 use super::state::{Allocated, Session};
-use super::Error;
 use crate::{
     device::{AddressEntry, Buffers, Device, Handle},
-    emulator,
     loadable::{Loadable, Memory, MemoryFlags},
+    operations::lists::{wants_sram, Slot},
 };
 
 impl<D: Device> Session<D> {
@@ -119,39 +119,4 @@ pub(super) fn fill(loadable: &Loadable, memory: Memory<'_>, bytes: &mut [u8]) {
 /// The part of a slice from `offset` on with `size` bytes; `None` if it is not inside.
 pub(super) fn range(bytes: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
     bytes.get(usize::try_from(offset).ok()?..)?.get(..usize::try_from(size).ok()?)
-}
-
-/// An emulated task's view of its buffers.
-pub(super) struct EmulatedMemory<'a, D> {
-    pub(super) device: &'a mut D,
-    pub(super) addresses: Vec<AddressEntry>,
-}
-
-impl<D: Device> EmulatedMemory<'_, D> {
-    /// The buffer and the offset for the bytes at `offset` of an entry, if they are inside it.
-    fn place(&self, index: usize, offset: u64, length: usize) -> Option<(Handle, u64)> {
-        let address = self.addresses.get(index)?;
-        let inside = offset.checked_add(length as u64)? <= address.size;
-        inside.then_some((address.handle, address.offset.checked_add(offset)?))
-    }
-}
-
-impl<D: Device> emulator::Memory for EmulatedMemory<'_, D> {
-    fn size(&self, index: usize) -> Option<u64> {
-        self.addresses.get(index).map(|address| address.size)
-    }
-
-    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
-        let from = self
-            .place(index, offset, into.len())
-            .and_then(|(handle, at)| range(self.device.bytes(handle), at, into.len() as u64));
-        from.map(|from| into.copy_from_slice(from)).is_some()
-    }
-
-    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool {
-        let Some((handle, at)) = self.place(index, offset, from.len()) else { return false };
-        let into =
-            usize::try_from(at).ok().and_then(|at| self.device.bytes_mut(handle).get_mut(at..)?.get_mut(..from.len()));
-        into.map(|into| into.copy_from_slice(from)).is_some()
-    }
 }

@@ -27,7 +27,7 @@ mod error;
 mod flight;
 mod memory;
 mod options;
-pub(crate) mod plan;
+mod plan;
 mod prepare;
 #[cfg(feature = "model")]
 mod refusals;

@@ -7,12 +7,16 @@ use std::{collections::HashMap, sync::Arc};
 
 use nvdla_uapi::desc::upgrade_surfaces;
 
-use super::plan::{self, Lists, TaskPlan};
+use super::error::Error;
+use super::plan::TaskPlan;
 use super::state::Session;
-use super::Error;
 use crate::{
     device::Device,
     loadable::{schema, Interface, Memory, MemoryFlags},
+    operations::{
+        self,
+        lists::{self, Lists},
+    },
 };
 
 impl<D: Device> Session<D> {
@@ -23,7 +27,7 @@ impl<D: Device> Session<D> {
         for task in loadable.distinct_tasks() {
             let id = task.id();
             places.insert(id, self.tasks.len());
-            let slots = plan::slots(&loadable, task);
+            let slots = lists::slots(&loadable, task);
             for (position, slot) in slots.iter().enumerate() {
                 let allocated = self.memories.get(slot.memory).is_some_and(|memory| memory.handle.is_some());
                 if !allocated {
@@ -31,9 +35,9 @@ impl<D: Device> Session<D> {
                     return Err(Error::NotAllocated { task: id, position, memory });
                 }
             }
-            let version = plan::version(&loadable, &slots).unwrap_or_default();
+            let version = lists::version(&loadable, &slots).unwrap_or_default();
             let supported = match task.interface() {
-                Interface::Dla1 => plan::interface_version(&loadable, &slots).is_supported(),
+                Interface::Dla1 => lists::interface_version(&loadable, &slots).is_supported(),
                 // Only version 0.0.1 exists, in two forms that the emulator distinguishes.
                 _ => (version.major(), version.minor()) == (0, 0),
             };
@@ -52,37 +56,34 @@ impl<D: Device> Session<D> {
         self.relocate();
         let loadable = Arc::clone(&self.loadable);
         // A list that two tasks share is converted once.
-        let mut upgraded: Vec<plan::Slot> = Vec::new();
+        let mut upgraded: Vec<lists::Slot> = Vec::new();
         for at in 0..self.tasks.len() {
             let Some(task) = self.tasks.get(at).filter(|task| task.interface == Interface::Dla1) else { continue };
             let id = task.id;
             let bytes = |position: usize| self.slot_bytes(&self.device, at, position);
-            let lists = Lists::new(id, &bytes)?;
-            let graph = lists.graph(&bytes)?;
-            let units = plan::units(id, graph)?;
-            let mut surfaces = lists.surfaces(&bytes)?.to_vec();
-            let slot = usize::try_from(lists.surfaces).ok().and_then(|position| task.slots.get(position)).copied();
-            let version = plan::interface_version(&loadable, &task.slots);
+            let found = Lists::new(id, &bytes)?;
+            let graph = found.graph(&bytes)?;
+            let units = lists::units(id, graph)?;
+            let mut surfaces = found.surfaces(&bytes)?.to_vec();
+            let slot = usize::try_from(found.surfaces).ok().and_then(|position| task.slots.get(position)).copied();
+            let version = lists::interface_version(&loadable, &task.slots);
             let upgrade = version.needs_upgrade() && slot.is_some_and(|slot| !upgraded.contains(&slot));
             if upgrade {
-                upgrade_surfaces(units.iter().copied(), &mut surfaces).map_err(|problem| Error::Descriptor {
-                    task: id,
-                    list: "surface list",
-                    entry: 0,
-                    problem,
+                upgrade_surfaces(units.iter().copied(), &mut surfaces).map_err(|problem| {
+                    operations::Error::Descriptor { task: id, list: "surface list", entry: 0, problem }
                 })?;
                 upgraded.extend(slot);
             }
             // The bytes that statistics overwrite are restored before the next run.
-            let statistics = usize::try_from(lists.statistics).ok().and_then(|at| task.slots.get(at));
+            let statistics = usize::try_from(found.statistics).ok().and_then(|at| task.slots.get(at));
             let filled = |memory: &usize| {
                 loadable.memories().get(*memory).is_some_and(|memory| memory.flags().has(MemoryFlags::SET))
             };
             let statistics = statistics.map(|slot| slot.memory).filter(filled);
             let graph = self.ordered.get(&id).map_or(graph, Vec::as_slice);
-            let graph = usize::try_from(lists.graph).ok().map(|position| (position, graph.to_vec()));
+            let graph = usize::try_from(found.graph).ok().map(|position| (position, graph.to_vec()));
             if upgrade {
-                self.write_slot(at, lists.surfaces, &surfaces)?;
+                self.write_slot(at, found.surfaces, &surfaces)?;
             }
             if let Some(task) = self.tasks.get_mut(at) {
                 task.operations = units.len();

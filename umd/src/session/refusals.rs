@@ -8,7 +8,8 @@ use std::sync::Arc;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::RamType;
 
-use super::{Error, Session};
+use super::error::Error;
+use super::state::Session;
 use crate::device::{refusal, Buffers as _, ModelDevice};
 use crate::loadable::{Interface, Loadable};
 

@@ -4,17 +4,17 @@
 
 use std::time::{Duration, Instant};
 
+use super::error::Error;
 use super::flight::{Limits, Stage};
-use super::memory::{range, EmulatedMemory};
+use super::memory::range;
 use super::options::{Completed, Report, RunOptions, TaskRun};
 use super::plan::TaskPlan;
 use super::state::Session;
-use super::Error;
 use crate::{
-    device::{Buffers, Completion, Device},
+    device::{Buffers, Completion, Device, EmulatedMemory},
     emulator,
     loadable::Interface,
-    network::{self, races},
+    operations::{self, races},
 };
 
 impl<D: Device> Session<D> {
@@ -88,7 +88,7 @@ impl<D: Device> Session<D> {
                 );
             }
         }
-        for found in network::statistics(&self.loadable).unwrap_or_default() {
+        for found in operations::statistics(&self.loadable).unwrap_or_default() {
             tracing::warn!("{found}: these bytes differ from run to run");
         }
     }
@@ -151,7 +151,7 @@ impl<D: Device> Session<D> {
         let Some(task) = self.tasks.get(at) else { return Ok(0) };
         let id = task.id;
         let addresses = self.addresses(task);
-        let mut memory = EmulatedMemory { device: &mut self.device, addresses };
+        let mut memory = EmulatedMemory::new(&mut self.device, addresses);
         let operations =
             emulator::run_within(&mut memory, timeout).map_err(|source| Error::Emulated { task: id, source })?;
         Ok(operations.into())

@@ -4,12 +4,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use super::error::Error;
 use super::plan::TaskPlan;
-use super::{Direction, Error, TensorInfo};
+use super::tensor::{Direction, TensorInfo};
 use crate::{
     device::{Device, DeviceInfo, Handle},
     loadable::{Loadable, Memory},
-    network::races,
+    operations::races,
 };
 
 /// A memory of the loadable on the device.

@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 
+use super::convert;
+use super::error::Error;
 use super::state::{Bound, Session};
-use super::{convert, Direction, Error, TensorError, TensorInfo};
+use super::tensor::{Direction, TensorError, TensorInfo};
 use crate::device::{Device, Handle};
 use crate::half::{self, f16};
 use crate::npy;

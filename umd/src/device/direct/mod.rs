@@ -12,29 +12,35 @@
 //!
 //! `docs/direct.md` says which of them suits which board.
 
-mod selection;
+pub(super) mod error;
+pub(super) mod selection;
+mod transport;
 mod uio;
 mod vfio;
 mod vfio_user;
 mod window;
 
 use std::collections::HashMap;
-use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nvdla_engine::{identify, Engine, Failure, Hardware, Progress, Slot, Task};
+use nvdla_engine::{identify, Engine, Failure, Hardware, Progress, Slot, SubmitError, Task};
+use nvdla_estimate::Measured;
 use nvdla_uapi::config::Config;
-use thiserror::Error as ThisError;
 
-use super::spans::Operations;
+use super::contract::{Device, TIME_LIMIT};
+use super::drive::{self, Clock, Done, Driven};
+use super::error::Error;
+use super::pages::Pages;
 use super::store::{reachable, Buffer, Store};
-use super::tasks::{AddressList, Refusal, Tasks};
-use super::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, Pages, TaskReport};
+use super::tasks::{Tasks, Ticket};
+use super::types::{AddressEntry, Buffers, DeviceInfo, Handle, Kind, Observer, TaskReport};
 
+pub use error::OpenError;
 pub use selection::{DirectSelection, DirectSelectionError};
+use transport::{OpenedTransport, Transport};
 
 /// How long to wait for an interrupt before the device's status is read.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -46,89 +52,6 @@ const RETRY_INTERVAL: Duration = Duration::from_micros(200);
 const HARDWARE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a device without reset has to complete the running operations.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Access to a device.
-trait Transport: Send {
-    /// Reads a register; all ones if the device does not answer.
-    fn read(&mut self, offset: u32) -> u32;
-
-    /// Writes a register. Earlier writes to buffers are visible to the device when the register write arrives.
-    fn write(&mut self, offset: u32, value: u32);
-
-    /// Waits for an interrupt; false if none came within the limit.
-    fn wait(&mut self, limit: Duration) -> io::Result<bool>;
-
-    /// Unmasks the interrupt, after the device's status was read.
-    fn unmask(&mut self) -> io::Result<()>;
-
-    /// Resets the device, which does not access memory afterwards; false if the device has no reset.
-    fn reset(&mut self) -> io::Result<bool>;
-
-    /// Gives the device access to a buffer.
-    fn map(&mut self, buffer: &Buffer) -> io::Result<()>;
-
-    /// Ends the device's access to a buffer.
-    fn unmap(&mut self, buffer: &Buffer) -> io::Result<()>;
-
-    /// Whether buffers are copied to the device's memory and back, because the device cannot access those of this
-    /// process.
-    fn copies(&self) -> bool {
-        false
-    }
-
-    /// Copies bytes to the device's memory.
-    fn copy_to(&mut self, _address: u64, _bytes: &[u8]) {}
-
-    /// Copies bytes from the device's memory.
-    fn copy_from(&mut self, _address: u64, _bytes: &mut [u8]) {}
-
-    /// What went wrong with the transport itself, if it has failed.
-    fn failure(&self) -> Option<String> {
-        None
-    }
-}
-
-/// An open transport, and the addresses at which its buffers must lie.
-struct OpenedTransport {
-    transport: Box<dyn Transport>,
-    /// The addresses that buffers may have.
-    ranges: Vec<Range<u64>>,
-    /// Buffers are files, which another process can map.
-    files: bool,
-    /// It is a simulator, on which a task may take long.
-    simulated: bool,
-}
-
-/// Why a device cannot be opened directly: the step that failed.
-#[derive(Debug, ThisError)]
-#[error("{selection}: {step}{}", .advice.as_deref().map(|advice| format!(" ({advice})")).unwrap_or_default())]
-pub struct OpenError {
-    /// The device.
-    selection: DirectSelection,
-    /// What failed.
-    step: String,
-    /// What to do.
-    advice: Option<String>,
-    /// The system's reason.
-    #[source]
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
-}
-
-impl OpenError {
-    fn new(selection: &DirectSelection, step: impl Into<String>) -> Self {
-        Self { selection: selection.clone(), step: step.into(), advice: None, source: None }
-    }
-
-    fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
-        self
-    }
-
-    fn advise(mut self, advice: impl Into<String>) -> Self {
-        self.advice = Some(advice.into());
-        self
-    }
-}
 
 /// The registers, as the engine drives them.
 struct Registers<'a>(&'a mut dyn Transport);
@@ -153,6 +76,8 @@ pub struct DirectDevice {
     tasks: Tasks,
     /// The version of each buffer that the device's memory holds, if buffers are copied.
     copied: HashMap<Handle, u64>,
+    /// The bytes that operations of the running task write, by number and region, if buffers are copied.
+    writes: HashMap<(u32, u32), Vec<Write>>,
     /// How long one wait for an interrupt lasts.
     interrupt_timeout: Duration,
     simulated: bool,
@@ -223,6 +148,7 @@ impl DirectDevice {
             transport,
             tasks: Tasks::default(),
             copied: HashMap::new(),
+            writes: HashMap::new(),
             interrupt_timeout: INTERRUPT_TIMEOUT,
             simulated,
             broken: None,
@@ -372,110 +298,100 @@ impl Device for DirectDevice {
     }
 
     fn time_limit(&self) -> Option<Duration> {
-        Some(if self.simulated { super::TIME_LIMIT } else { HARDWARE_LIMIT })
+        Some(if self.simulated { TIME_LIMIT } else { HARDWARE_LIMIT })
     }
 
     fn submit(
         &mut self,
         addresses: &[AddressEntry],
         timeout: Option<Duration>,
-        mut observer: Option<Observer<'_>>,
+        observer: Option<Observer<'_>>,
     ) -> Result<TaskReport, Error> {
+        let limit = timeout.or(self.time_limit()).unwrap_or(TIME_LIMIT);
+        drive::run(self, addresses, limit, observer)
+    }
+}
+
+impl Driven for DirectDevice {
+    fn config(&self) -> &'static Config {
+        self.config
+    }
+
+    fn name(&self) -> String {
+        self.selection.to_string()
+    }
+
+    fn parts(&mut self) -> (&mut Store, &mut Tasks) {
+        (&mut self.store, &mut self.tasks)
+    }
+
+    fn prepare(&mut self, _: &Ticket, task: &Task<Vec<Slot>>, addresses: &[AddressEntry]) -> Result<(), Error> {
         if let Some(why) = &self.broken {
             return Err(self.lost(why.clone(), None));
         }
-        for (position, entry) in addresses.iter().enumerate() {
-            let size = self.store.get(entry.handle).map(Buffer::size);
-            let end = entry.offset.checked_add(entry.size);
-            if !matches!((size, end), (Some(size), Some(end)) if end <= size) {
-                return Err(Error::Address { position });
-            }
-        }
-        let (ticket, task) = match self.tasks.take(self.config, &mut self.store, addresses) {
-            Ok(ready) => ready,
-            Err(Refusal::Task(error)) => return Err(Error::Refused(error)),
-            Err(Refusal::Slots(slots)) => {
-                let (size, source) = ((slots * size_of::<Slot>()) as u64, io::ErrorKind::OutOfMemory.into());
-                return Err(Error::Allocate { size, device: self.selection.to_string(), source });
-            }
-        };
-        let mut writes = HashMap::new();
+        self.writes.clear();
         if self.transport.copies() {
-            writes = self.writes(&task, addresses);
+            self.writes = self.writes(task, addresses);
             self.copy_to_device(addresses);
         }
-        let started = Instant::now();
-        let now = || u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let limit = timeout.or(self.time_limit()).unwrap_or(super::TIME_LIMIT);
-        let deadline = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let mut operations = Operations::new(task.operations());
-        if let Err(submission) = self.engine.submit(&mut Registers(&mut *self.transport), task, now(), deadline) {
-            return Err(Error::NotTaken(submission.error));
+        Ok(())
+    }
+
+    fn start(&mut self, task: Task<Vec<Slot>>, now: u64, deadline: u64) -> Result<(), SubmitError> {
+        let hardware = &mut Registers(&mut *self.transport);
+        self.engine.submit(hardware, task, now, deadline).map_err(|submission| submission.error)
+    }
+
+    fn process(&mut self, now: u64) -> Progress<Vec<Slot>> {
+        self.engine.process_events(&mut Registers(&mut *self.transport), now)
+    }
+
+    fn completed(&mut self, done: &Done, _: &[AddressEntry]) -> Option<Measured> {
+        if let Some(writes) = self.writes.remove(&(done.operation, done.roi)) {
+            self.copy_from_device(&writes);
         }
-        let mut completed = 0;
-        loop {
-            let poll = loop {
-                match self.engine.process_events(&mut Registers(&mut *self.transport), now()) {
-                    Progress::Completed { operation, roi, unit, output } => {
-                        completed += 1;
-                        operations.completed(operation, roi, unit);
-                        if let Some(writes) = writes.get(&(operation, roi)) {
-                            self.copy_from_device(writes);
-                        }
-                        if let Some(observer) = &mut observer {
-                            let output = output.map(|region| (usize::from(region.address), region.offset, region.size));
-                            let (operation, roi) = (operation as usize, roi as usize);
-                            observer(Completion { operation, roi, unit, output, measured: None }, &self.store);
-                        }
-                    }
-                    Progress::Ended(task) => {
-                        let written = task.write_statistics(&mut AddressList::new(&mut self.store, addresses));
-                        self.tasks.keep(ticket, task);
-                        written.map_err(|nvdla_engine::OutOfRange| Error::Statistics)?;
-                        return Ok(TaskReport { operations: Some(completed) });
-                    }
-                    Progress::Waiting { poll } => break poll,
-                    Progress::Idle => return Ok(TaskReport { operations: Some(completed) }),
-                }
-            };
-            if let Some(found) = self.engine.check_deadline(&mut Registers(&mut *self.transport), now()) {
-                let gone = self.engine.is_gone();
-                let why = self.transport.failure();
-                self.end();
-                let failure = Box::new(found);
-                return Err(match (why, gone) {
-                    (Some(why), _) => self.lost(why, Some(failure)),
-                    (None, true) => self.lost("its registers read as all ones".into(), Some(failure)),
-                    (None, false) => Error::Deadline { timeout: limit, failure },
-                });
-            }
-            let left = Duration::from_nanos(deadline.saturating_sub(now()));
-            let nap = left.min(if poll { RETRY_INTERVAL } else { self.interrupt_timeout });
-            let came = match self.transport.wait(nap) {
-                Ok(came) => came,
-                Err(error) => {
-                    let failure = self.end();
-                    return Err(self.lost(format!("waiting for its interrupt failed: {error}"), failure));
-                }
-            };
-            if !came && poll {
-                continue;
-            }
-            let taken = self.engine.interrupt(&mut Registers(&mut *self.transport));
-            if taken && !came && !self.engine.is_gone() {
-                if self.interrupt_timeout != POLL_INTERVAL {
-                    tracing::warn!(
-                        "{}: an interrupt did not arrive; from now on the device is polled every {POLL_INTERVAL:?}",
-                        self.selection
-                    );
-                }
-                self.interrupt_timeout = POLL_INTERVAL;
-            }
-            if let Err(error) = self.transport.unmask() {
+        None
+    }
+
+    fn advance(&mut self, _: &Ticket, clock: &Clock, poll: bool, _: bool) -> Result<(), Error> {
+        if let Some(found) = self.engine.check_deadline(&mut Registers(&mut *self.transport), clock.now()) {
+            let gone = self.engine.is_gone();
+            let why = self.transport.failure();
+            self.end();
+            let failure = Box::new(found);
+            return Err(match (why, gone) {
+                (Some(why), _) => self.lost(why, Some(failure)),
+                (None, true) => self.lost("its registers read as all ones".into(), Some(failure)),
+                (None, false) => Error::Deadline { timeout: clock.limit, failure },
+            });
+        }
+        let left = Duration::from_nanos(clock.deadline().saturating_sub(clock.now()));
+        let nap = left.min(if poll { RETRY_INTERVAL } else { self.interrupt_timeout });
+        let came = match self.transport.wait(nap) {
+            Ok(came) => came,
+            Err(error) => {
                 let failure = self.end();
-                return Err(self.lost(format!("its interrupt cannot be unmasked: {error}"), failure));
+                return Err(self.lost(format!("waiting for its interrupt failed: {error}"), failure));
             }
+        };
+        if !came && poll {
+            return Ok(());
         }
+        let taken = self.engine.interrupt(&mut Registers(&mut *self.transport));
+        if taken && !came && !self.engine.is_gone() {
+            if self.interrupt_timeout != POLL_INTERVAL {
+                tracing::warn!(
+                    "{}: an interrupt did not arrive; from now on the device is polled every {POLL_INTERVAL:?}",
+                    self.selection
+                );
+            }
+            self.interrupt_timeout = POLL_INTERVAL;
+        }
+        if let Err(error) = self.transport.unmask() {
+            let failure = self.end();
+            return Err(self.lost(format!("its interrupt cannot be unmasked: {error}"), failure));
+        }
+        Ok(())
     }
 }
 

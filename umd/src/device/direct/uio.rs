@@ -22,9 +22,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::store::Buffer;
+use super::error::OpenError;
+use super::selection::DirectSelection;
+use super::transport::{OpenedTransport, Transport};
 use super::vfio::{BUS_MASTER, COMMAND, MEMORY_SPACE};
 use super::window::{self, page_size, Window};
-use super::{DirectSelection, OpenError, OpenedTransport, Transport};
 
 /// The function does not raise its interrupt line. The kernel's handler sets this bit at each interrupt.
 const INTERRUPT_DISABLE: u16 = 1 << 10;

@@ -21,8 +21,10 @@ use vfio_ioctls::{VfioContainer, VfioDevice, VfioError};
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
 use super::super::store::Buffer;
+use super::error::OpenError;
+use super::selection::DirectSelection;
+use super::transport::{OpenedTransport, Transport};
 use super::window::{self, Window};
-use super::{DirectSelection, OpenError, OpenedTransport, Transport};
 
 /// The command register of a PCI function.
 pub(super) const COMMAND: u64 = 4;

@@ -24,9 +24,11 @@ use vfio_user::{Client, Error};
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
 use super::super::store::Buffer;
+use super::error::OpenError;
+use super::selection::DirectSelection;
+use super::transport::{OpenedTransport, Transport};
 use super::vfio::{BUS_MASTER, COMMAND, MEMORY_SPACE};
 use super::window::{self, NO_ANSWER};
-use super::{DirectSelection, OpenError, OpenedTransport, Transport};
 
 /// How long a server may take to answer. A reset waits for the running operation.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

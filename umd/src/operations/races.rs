@@ -7,63 +7,22 @@
 //! another in the order of the list. `super::timeline` derives the order from the graph.
 
 use std::collections::HashMap;
-use std::fmt;
 
-use nvdla_uapi::desc::{Consumer, Event, OpType};
+use nvdla_uapi::desc::{Consumer, Event};
 
 use super::accesses::{Access, Collector};
+use super::error::Error;
+pub use super::error::OrderError;
+use super::list::{tasks, TaskOperations};
+pub use super::race::{Party, Race};
+use super::recognise::recognise;
 use super::timeline::{number, Graph, Moment, Step, Timeline};
-use super::{tasks, TaskOperations};
-use crate::device::recognise;
 use crate::loadable::Loadable;
-use crate::session::Error;
 
 /// The greatest number of pairs of accesses that are examined per task: far more than any network has.
 const MAX_PAIRS: usize = 1 << 22;
 /// The greatest number of operations of a task for which [`order`] adds edges.
 const MAX_OPERATIONS: usize = 1 << 12;
-
-/// An operation's access to shared bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Party {
-    /// Position in the task's operation list.
-    pub operation: usize,
-    /// Its unit.
-    pub unit: OpType,
-    /// The surface.
-    pub surface: &'static str,
-    /// Whether it writes the surface.
-    pub writes: bool,
-}
-
-impl fmt::Display for Party {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = if self.writes { "writes" } else { "reads" };
-        write!(f, "operation {} ({}) {verb} {}", self.operation, self.unit, self.surface)
-    }
-}
-
-/// Two operations that access the same bytes in no fixed order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Race {
-    /// The task's id.
-    pub task: u16,
-    /// The operation that comes first in the list.
-    pub first: Party,
-    /// The other one.
-    pub second: Party,
-    /// The id of the memory with the shared bytes.
-    pub memory: u16,
-    /// The first shared byte, and the byte after the last shared one.
-    pub bytes: (u64, u64),
-}
-
-impl fmt::Display for Race {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { task, first, second, memory, bytes: (start, end) } = self;
-        write!(f, "task {task}: {first} and {second} at {start:#x} to {end:#x} of memory {memory}")
-    }
-}
 
 /// The result of [`races`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,7 +44,7 @@ pub struct Races {
 ///
 /// ```
 /// use nvdla_runtime::loadable::Loadable;
-/// use nvdla_runtime::network::races::races;
+/// use nvdla_runtime::operations::races::races;
 ///
 /// let loadable = Loadable::open("../examples/lenet/lenet.nv_small.nvdla")?;
 /// assert!(races(&loadable)?.pairs.is_empty());
@@ -191,24 +150,6 @@ fn unordered(timeline: &Timeline, accesses: &[Access], pairs: &[(usize, usize)])
     pairs.iter().zip(ordered).filter(|(_, ordered)| !ordered).map(|(&pair, _)| pair).collect()
 }
 
-/// A task whose races cannot be removed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OrderError {
-    /// The dependency graph has no free edge for this race.
-    #[error("{0}: the dependency graph cannot hold an edge between them")]
-    NoRoom(Box<Race>),
-    /// The task is too large.
-    #[error("task {task} has {operations} operations, and at most {limit} can be ordered")]
-    TooLarge {
-        /// The task's id.
-        task: u16,
-        /// Its operations.
-        operations: usize,
-        /// The limit.
-        limit: usize,
-    },
-}
-
 /// An edge of a dependency graph that was missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
@@ -258,16 +199,21 @@ pub fn order(loadable: &Loadable) -> Result<Ordered, Error> {
             pairs
         };
         let operations = task.operations.len();
+        let too_large = {
+            let task = task.id;
+            move || OrderError::TooLarge { task, operations, limit: MAX_OPERATIONS }
+        };
         if conflicts.is_none() || operations > MAX_OPERATIONS {
-            return Err(Error::Order(OrderError::TooLarge { task: task.id, operations, limit: MAX_OPERATIONS }));
+            return Err(Error::Order(too_large()));
         }
         // Each round orders at least one pair, and mostly also the pairs that depend on it.
         while let Some(&(a, b)) = racing(&task.graph).first() {
             let (from, to) = (accesses[a].operation, accesses[b].operation);
             let Some(graph) = add(&task.graph, from, to) else {
-                let found = race(loadable, &task, &accesses[a], &accesses[b]);
-                let no_room = |race| Error::Order(OrderError::NoRoom(Box::new(race)));
-                return Err(found.map_or(Error::Nothing { what: "such race" }, no_room));
+                // The two share bytes of a memory, so there is a race to report.
+                let found =
+                    race(loadable, &task, &accesses[a], &accesses[b]).map(|race| OrderError::NoRoom(Box::new(race)));
+                return Err(Error::Order(found.unwrap_or_else(too_large)));
             };
             task.graph = graph;
             edges.push(Edge { task: task.id, from, to });

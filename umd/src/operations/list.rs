@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The operations of a loadable, with typed descriptors, read without running them.
-
-mod accesses;
-pub mod races;
-mod timeline;
+//! The operations of a loadable's tasks.
 
 use std::fmt;
 
@@ -15,12 +11,10 @@ use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::{Extents, Index, Layout};
 use nvdla_uapi::reg::values::Precision;
 
-use crate::device::recognise;
-use crate::emulator;
-use crate::loadable::{Interface, Loadable, Memory, MemoryFlags, Tensor};
-use crate::session::plan::{self, Lists, Slot};
-use crate::session::Error;
-use timeline::Graph;
+use super::error::Error;
+use super::lists::{self, contents, Lists, Slot};
+use super::timeline::Graph;
+use crate::loadable::{Interface, Loadable, MemoryFlags, Tensor};
 
 /// An operation of a task for NVDLA.
 #[derive(Clone, Debug)]
@@ -47,9 +41,9 @@ pub struct NetworkOperation {
 /// When a descriptor is missing or cannot be read.
 ///
 /// ```no_run
-/// use nvdla_runtime::{loadable::Loadable, network};
+/// use nvdla_runtime::{loadable::Loadable, operations};
 /// let loadable = Loadable::open("lenet.nvdla")?;
-/// for operation in network::operations(&loadable)? {
+/// for operation in operations::operations(&loadable)? {
 ///     println!("{} {}: {:?}", operation.index, operation.unit, operation.destination());
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -59,21 +53,21 @@ pub fn operations(loadable: &Loadable) -> Result<Vec<NetworkOperation>, Error> {
 }
 
 /// A task for NVDLA.
-struct TaskOperations {
+pub(super) struct TaskOperations {
     /// Its id.
-    id: u16,
+    pub(super) id: u16,
     /// Its address list.
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
     /// Its operations, in all regions of interest.
-    operations: Vec<NetworkOperation>,
+    pub(super) operations: Vec<NetworkOperation>,
     /// The order of its operations.
-    graph: Graph,
+    pub(super) graph: Graph,
     /// The position of its statistics.
-    statistics: Option<Slot>,
+    pub(super) statistics: Option<Slot>,
     /// The position of its dependency graph.
-    graph_slot: Option<Slot>,
+    pub(super) graph_slot: Option<Slot>,
     /// Its descriptors have an older form, and are converted to the current form before they run.
-    is_old: bool,
+    pub(super) is_old: bool,
 }
 
 /// Bytes of a tensor or a blob that a task overwrites with its statistics. The statistics contain times, which differ from run to
@@ -120,83 +114,16 @@ pub fn statistics(loadable: &Loadable) -> Result<Vec<Statistics>, Error> {
     Ok(found)
 }
 
-/// The memories, by position, whose bytes no task changes and the device reads as they are in the file. Several sessions can
-/// share them. `keeps_graphs` says that the device does not change dependency graphs.
-pub(crate) fn constants(loadable: &Loadable, keeps_graphs: bool) -> Vec<bool> {
-    let Ok(tasks) = tasks(loadable) else {
-        // The error is reported when the loadable runs.
-        return vec![false; loadable.memories().len()];
-    };
-    let set = |memory: Memory<'_>| {
-        let has = |flag| memory.flags().has(flag);
-        has(MemoryFlags::ALLOC) && has(MemoryFlags::SET) && !has(MemoryFlags::INPUT) && !has(MemoryFlags::OUTPUT)
-    };
-    let mut constant: Vec<bool> = loadable.memories().iter().map(set).collect();
-    let mut changes = |memory: usize| {
-        if let Some(constant) = constant.get_mut(memory) {
-            *constant = false;
-        }
-    };
-    for task in tasks {
-        let atom = recognise(loadable).config.memory_atomic;
-        for access in races::accesses(&task, atom).iter().filter(|access| access.writes) {
-            changes(access.memory);
-        }
-        task.statistics.iter().for_each(|slot| changes(slot.memory));
-        if task.is_old {
-            // Older descriptors are converted to the current form in their memory.
-            task.slots.iter().for_each(|slot| changes(slot.memory));
-        }
-        if !keeps_graphs {
-            task.graph_slot.iter().for_each(|slot| changes(slot.memory));
-        }
-    }
-    for task in loadable.distinct_tasks().filter(|task| task.interface() == Interface::Emu1) {
-        let slots = plan::slots(loadable, task);
-        let targets = emulator::targets(&FileMemory { loadable, slots: &slots });
-        // A task that cannot be read is refused when it runs.
-        let targets = targets.unwrap_or_else(|_| (0..slots.len()).collect());
-        targets.iter().filter_map(|&at| slots.get(at)).for_each(|slot| changes(slot.memory));
-    }
-    constant
-}
-
-/// The memory of a task's address list, as it is in the file.
-pub(crate) struct FileMemory<'a> {
-    pub(crate) loadable: &'a Loadable,
-    pub(crate) slots: &'a [Slot],
-}
-
-impl emulator::Memory for FileMemory<'_> {
-    fn size(&self, index: usize) -> Option<u64> {
-        self.slots.get(index).map(|slot| slot.size)
-    }
-
-    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
-        let bytes = self.slots.get(index).and_then(|slot| contents(self.loadable, *slot));
-        let from = bytes.zip(usize::try_from(offset).ok()).and_then(|(bytes, at)| bytes.get(at..));
-        // Bytes that no blob fills are zero.
-        let have = from.map_or(0, |from| from.len().min(into.len()));
-        into.fill(0);
-        into[..have].copy_from_slice(&from.unwrap_or_default()[..have]);
-        have > 0
-    }
-
-    fn write(&mut self, _: usize, _: u64, _: &[u8]) -> bool {
-        false
-    }
-}
-
 /// The tasks of a loadable for NVDLA, each once.
-fn tasks(loadable: &Loadable) -> Result<Vec<TaskOperations>, Error> {
+pub(super) fn tasks(loadable: &Loadable) -> Result<Vec<TaskOperations>, Error> {
     let mut all = Vec::new();
     for task in loadable.distinct_tasks().filter(|task| task.interface() == Interface::Dla1) {
         let id = task.id();
-        let slots = plan::slots(loadable, task);
+        let slots = lists::slots(loadable, task);
         let bytes = |position: usize| contents(loadable, *slots.get(position)?);
-        let lists = Lists::new(id, &bytes)?;
-        let (graph, list, surfaces) = (lists.graph(&bytes)?, lists.operation_list(&bytes)?, lists.surfaces(&bytes)?);
-        let old = plan::interface_version(loadable, &slots).needs_upgrade();
+        let found = Lists::new(id, &bytes)?;
+        let (graph, list, surfaces) = (found.graph(&bytes)?, found.operation_list(&bytes)?, found.surfaces(&bytes)?);
+        let old = lists::interface_version(loadable, &slots).needs_upgrade();
         let entries = graph.chunks_exact(CommonOp::SIZE);
         let entries = entries.zip(list.chunks_exact(Operation::SIZE)).zip(surfaces.chunks_exact(Surface::SIZE));
         let mut operations = Vec::new();
@@ -216,21 +143,12 @@ fn tasks(loadable: &Loadable) -> Result<Vec<TaskOperations>, Error> {
             operations.push(NetworkOperation { task: id, index, unit, common, operation, surface });
         }
         let entries = operations.iter().map(|operation| operation.common).collect();
-        let graph = Graph { entries, stride: lists.of_a_region, heads: lists.heads };
+        let graph = Graph { entries, stride: found.of_a_region, heads: found.heads };
         let slot = |position: i16| usize::try_from(position).ok().and_then(|position| slots.get(position)).copied();
-        let (statistics, graph_slot) = (slot(lists.statistics), slot(lists.graph));
+        let (statistics, graph_slot) = (slot(found.statistics), slot(found.graph));
         all.push(TaskOperations { id, slots, operations, graph, statistics, graph_slot, is_old: old });
     }
     Ok(all)
-}
-
-/// The bytes that a loadable puts into a slot of an address list.
-fn contents(loadable: &Loadable, slot: Slot) -> Option<&[u8]> {
-    let memory = loadable.memories().get(slot.memory)?;
-    loadable.contents(memory).find_map(|(blob, at)| {
-        let start = usize::try_from(slot.offset.checked_sub(at)?).ok()?;
-        blob.data().get(start..)
-    })
 }
 
 impl NetworkOperation {

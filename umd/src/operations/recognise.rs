@@ -15,8 +15,8 @@ use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::pixel::Format;
 use nvdla_uapi::reg::values::{ConvMode, Precision, WeightFormat};
 
+use super::list::{operations, NetworkOperation};
 use crate::loadable::{Loadable, PixelFormat};
-use crate::network::{self, NetworkOperation};
 
 /// A configuration, and how it was recognised.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub fn recognise(loadable: &Loadable) -> Recognised {
     }
     let mut evidence = Evidence::default();
     // Descriptors that cannot be read are ignored here; running the loadable will report the error.
-    for operation in network::operations(loadable).unwrap_or_default() {
+    for operation in operations(loadable).unwrap_or_default() {
         look_at(&operation, &mut evidence);
     }
     let Evidence { small, full, large } = evidence;

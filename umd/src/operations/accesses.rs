@@ -10,9 +10,9 @@ use nvdla_uapi::layout::operand::Operands;
 use nvdla_uapi::layout::{pixel, precision, Extents};
 use nvdla_uapi::reg::values::{OperandMode, Precision};
 
+use super::list::NetworkOperation;
+use super::lists::Slot;
 use super::timeline::Step;
-use super::NetworkOperation;
-use crate::session::plan::Slot;
 
 /// The greatest number of pieces of a surface. A surface with more pieces counts as one, from its first to its last byte.
 const MAX_PIECES: usize = 1 << 12;
