@@ -4,7 +4,9 @@
 
 pub mod build;
 pub mod case;
+pub mod checksums;
 pub mod drive;
+pub mod graphs;
 pub mod hostile;
 pub mod mock;
 pub mod random;

@@ -1,63 +1,57 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Small random networks.
+//! The generator of random numbers of tests.
 
-use nvdla_compiler::ir::{Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Unary};
-use nvdla_compiler::lower::{compile, Options};
-use nvdla_compiler::Error;
-use nvdla_uapi::config::Config;
+/// The same numbers in every run (xorshift64).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
-use crate::hostile::choices::Choices;
-use crate::zoo;
-
-/// A network with one input.
-///
-/// # Errors
-///
-/// Never: its layers fit one another.
-pub fn network(choices: &mut impl Choices) -> Result<Graph, String> {
-    let mut pick = |from: usize, to: usize| from + choices.below(to - from + 1);
-    let mut graph = Graph::new("random");
-    let channels = [1, 3, 4, pick(2, 40)][pick(0, 3)];
-    let mut last = graph.input("data", &[1, channels, pick(3, 16), pick(3, 16)])?;
-    for layer in 0..pick(1, 4) {
-        let &[_, channels, height, width] = graph.shape(last) else { return Err("four dimensions".to_owned()) };
-        let kernel = [pick(1, height.min(4)), pick(1, width.min(4))];
-        let stride = [pick(1, 3), pick(1, 3)];
-        let mut pad = |size: usize| pick(0, size - 1);
-        let padding =
-            Padding { top: pad(kernel[0]), left: pad(kernel[1]), bottom: pad(kernel[0]), right: pad(kernel[1]) };
-        let mut inputs = vec![last];
-        let op = match pick(0, 5) {
-            0..=2 => {
-                let kernels = pick(1, 24);
-                let mut real = |_| pick(0, 200) as f32 / 1000.0 - 0.1;
-                let weights: Vec<f32> = (0..kernels * channels * kernel[0] * kernel[1]).map(&mut real).collect();
-                let bias: Vec<f32> = (0..kernels).map(&mut real).collect();
-                let shape = [kernels, channels, kernel[0], kernel[1]];
-                inputs.push(graph.add_constant(format!("{layer} weights"), &shape, weights)?);
-                inputs.push(graph.add_constant(format!("{layer} bias"), &[kernels], bias)?);
-                Op::Convolution(Convolution { group: 1, kernel, stride, dilation: [1; 2], padding })
-            }
-            3 => Op::Unary(Unary::Relu),
-            mode => {
-                let average = PoolKind::Average { count_include_pad: true };
-                Op::Pool(Pool { kind: if mode == 4 { PoolKind::Max } else { average }, kernel, stride, padding })
-            }
-        };
-        last = graph.add(layer.to_string(), op, &inputs, format!("{layer}:0"))?;
+impl Random {
+    /// The numbers of a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        (0..8).for_each(|_| {
+            random.next();
+        });
+        random
     }
-    graph.outputs.push(last);
-    Ok(graph)
-}
 
-/// The loadable of a network whose input is given as bytes. Not every network can be compiled for every configuration.
-///
-/// # Errors
-///
-/// The compiler's error.
-pub fn loadable(graph: &Graph, config: &'static Config) -> Result<Vec<u8>, Error> {
-    let preprocess = Preprocess { std: vec![255.0], ..Preprocess::default() };
-    let options = Options { inputs: vec![Some(preprocess)], ..Options::new(config) };
-    Ok(compile(graph, &zoo::uniform(graph, 1.0), &options)?.loadable)
+    /// The numbers that follow a state, which is not 0.
+    pub fn from_state(state: u64) -> Self {
+        Self(state)
+    }
+
+    /// The next 64 bits.
+    #[allow(clippy::should_implement_trait, reason = "the numbers have no end")]
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number below `count`, which is not 0.
+    pub fn below(&mut self, count: usize) -> usize {
+        ((self.next() >> 20) % count as u64) as usize
+    }
+
+    /// A number from `low` to `high`.
+    pub fn between(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
+    /// True in one of `count` cases.
+    pub fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+
+    /// From -1 to 1.
+    pub fn real(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    /// One of some values.
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
 }

@@ -9,6 +9,8 @@ use nvdla_compiler::ir::{
     Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, TensorId, Unary,
 };
 
+use crate::random::Random;
+
 /// The networks that [`graph`] makes.
 pub const NAMES: [&str; 11] = [
     "resnet18",
@@ -26,7 +28,7 @@ pub const NAMES: [&str; 11] = [
 
 /// The network of that name, for images with three channels.
 pub fn graph(name: &str, side: usize) -> Result<Graph, String> {
-    let mut net = Builder { graph: Graph::new(name), random: 0x9e37_79b9_7f4a_7c15 };
+    let mut net = Builder { graph: Graph::new(name), random: Random::from_state(0x9e37_79b9_7f4a_7c15) };
     let input = net.graph.input("data", &[1, 3, side, side])?;
     let last = match name {
         "resnet18" => net.resnet(input, [2, 2, 2, 2], false)?,
@@ -60,18 +62,10 @@ pub fn uniform(graph: &Graph, largest: f32) -> Ranges {
 
 struct Builder {
     graph: Graph,
-    random: u64,
+    random: Random,
 }
 
 impl Builder {
-    /// A number from -1 to 1, the same in every run (xorshift64).
-    fn real(&mut self) -> f32 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 40) as f32 / (1 << 23) as f32 - 1.0
-    }
-
     fn add(&mut self, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
         let name = format!("{}{}", op.name(), self.graph.nodes.len());
         self.graph.add(name.clone(), op, inputs, format!("{name}:0"))
@@ -94,8 +88,8 @@ impl Builder {
         let each = channels * side * side;
         // Values keep their magnitude in a convolution with ReLU.
         let size = (6.0 / each as f32).sqrt();
-        let weights: Vec<f32> = (0..kernels * each).map(|_| self.real() * size).collect();
-        let bias: Vec<f32> = (0..kernels).map(|_| self.real() * 0.1).collect();
+        let weights: Vec<f32> = (0..kernels * each).map(|_| self.random.real() * size).collect();
+        let bias: Vec<f32> = (0..kernels).map(|_| self.random.real() * 0.1).collect();
         let number = self.graph.nodes.len();
         let weights = self.graph.add_constant(format!("weights{number}"), &[kernels, channels, side, side], weights)?;
         let bias = self.graph.add_constant(format!("bias{number}"), &[kernels], bias)?;
@@ -215,7 +209,7 @@ impl Builder {
     fn twice(&mut self, from: TensorId, kernels: usize) -> Result<TensorId, String> {
         let channels = self.channels(from);
         let size = (6.0 / channels as f32).sqrt();
-        let weights: Vec<f32> = (0..channels * kernels * 4).map(|_| self.real() * size).collect();
+        let weights: Vec<f32> = (0..channels * kernels * 4).map(|_| self.random.real() * size).collect();
         let number = self.graph.nodes.len();
         let weights = self.graph.add_constant(format!("weights{number}"), &[channels, kernels, 2, 2], weights)?;
         let padding = Padding::default();
@@ -331,7 +325,7 @@ impl Builder {
         let channels = self.channels(from);
         let number = self.graph.nodes.len();
         let constant = |builder: &mut Self, name: &str, size: f32, offset: f32| {
-            let values: Vec<f32> = (0..channels).map(|_| builder.real() * size + offset).collect();
+            let values: Vec<f32> = (0..channels).map(|_| builder.random.real() * size + offset).collect();
             builder.graph.add_constant(format!("{name}{number}"), &[1, channels, 1, 1], values)
         };
         let factors = constant(self, "factors", 0.3, 1.0)?;

@@ -14,9 +14,9 @@ use nvdla_uapi::desc::{
 use nvdla_uapi::reg::values::Precision;
 
 use super::choices::Seeded;
+use super::network;
 use super::steps;
 use crate::build::{every_unit, Net};
-use crate::random;
 use crate::tasks::HostTask;
 
 /// The page size that all drivers' buffers are a multiple of.
@@ -261,7 +261,7 @@ pub fn own(config: &'static Config, networks: usize) -> Result<Vec<Base>, String
     let mut choices = Seeded::new(1, 0);
     for number in 0..networks {
         // Not every network can be compiled for every configuration.
-        let Ok(file) = random::loadable(&random::network(&mut choices)?, config) else { continue };
+        let Ok(file) = network::loadable(&network::network(&mut choices)?, config) else { continue };
         let loadable = Loadable::from_bytes(file).map_err(|error| error.to_string())?;
         all.extend(Base::of_loadable(&format!("random network {number}"), config, &loadable));
     }

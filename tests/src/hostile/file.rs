@@ -10,7 +10,7 @@ use nvdla_runtime::session::{Error, RunOptions, Session};
 use nvdla_uapi::config::Config;
 
 use super::choices::{Choices, Seeded};
-use crate::random;
+use super::network;
 
 /// The time limit of a run, and the additional time for loading, allocating and the last operation.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -149,9 +149,9 @@ pub fn corpus(given: Vec<(String, Vec<u8>)>) -> Vec<File> {
     let mut choices = Seeded::new(2, 0);
     let mut files = given;
     for number in 0..12 {
-        let Ok(graph) = random::network(&mut choices) else { continue };
+        let Ok(graph) = network::network(&mut choices) else { continue };
         for config in Config::ALL {
-            if let Ok(file) = random::loadable(&graph, config) {
+            if let Ok(file) = network::loadable(&graph, config) {
                 files.push((format!("random network {number} for {}", config.name), file));
             }
         }

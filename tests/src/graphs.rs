@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Random graphs of all operators, with ranges for their tensors.
+
+use nvdla_compiler::ir::{
+    Binary, Convolution, Coordinates, Graph, Op, PadMode, Padding, Pool, PoolKind, Preprocess, Range, Ranges, Resize,
+    ResizeMode, Rounding, TensorId, Unary,
+};
+use nvdla_uapi::config::Config;
+
+use crate::random::Random;
+
+/// A graph under construction.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    /// The graph.
+    pub graph: Graph,
+    /// Where shapes and values come from.
+    pub random: Random,
+    count: usize,
+    /// Tensors of four dimensions that later nodes may use.
+    pub known: Vec<TensorId>,
+}
+
+impl Builder {
+    /// An empty graph, whose shapes and values are those of a seed.
+    pub fn new(name: &str, seed: u64) -> Self {
+        Self { graph: Graph::new(name), random: Random::new(seed), count: 0, known: Vec::new() }
+    }
+
+    fn name(&mut self, kind: &str) -> String {
+        self.count += 1;
+        format!("{kind}{}", self.count)
+    }
+
+    /// Channels, lines and columns of a tensor.
+    pub fn shape(&self, id: TensorId) -> [usize; 3] {
+        let shape = self.graph.shape(id);
+        [shape[1], shape[2], shape[3]]
+    }
+
+    /// Adds a node; none if its inputs do not fit.
+    pub fn add(&mut self, op: Op, inputs: &[TensorId]) -> Option<TensorId> {
+        let name = self.name(op.name());
+        let out = self.graph.add(name.clone(), op, inputs, format!("{name}:0")).ok()?;
+        self.known.push(out);
+        Some(out)
+    }
+
+    /// Adds a constant of random values up to `size` from `offset`.
+    ///
+    /// # Panics
+    ///
+    /// Never: shapes and values fit one another.
+    pub fn constant(&mut self, shape: &[usize], size: f32, offset: f32) -> TensorId {
+        let count = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|_| self.random.real() * size + offset).collect();
+        let name = self.name("constant");
+        self.graph.add_constant(name, shape, values).unwrap()
+    }
+
+    /// Adds a random convolution.
+    pub fn convolution(&mut self, from: TensorId) -> Option<TensorId> {
+        let [c, h, w] = self.shape(from);
+        let random = &mut self.random;
+        let kernel = [random.between(1, 4).min(h), random.between(1, 4).min(w)];
+        let stride = [random.between(1, 2), random.between(1, 2)];
+        let dilation = if random.one_in(4) { [2, random.between(1, 3)] } else { [1, 1] };
+        let mut pad = || random.below(3).min(2);
+        let padding = Padding { top: pad(), left: pad(), bottom: pad(), right: pad() };
+        let divisors: Vec<usize> = (1..=c).filter(|group| c % group == 0).collect();
+        let group = if random.one_in(3) { random.pick(&divisors) } else { 1 };
+        let kernels =
+            if group == c && random.one_in(2) { c } else { group * random.between(1, 20.max(2 * c / group).min(24)) };
+        let kernels = kernels.min(group * (40 / group).max(1));
+        let each = c / group * kernel[0] * kernel[1];
+        let weights = self.constant(&[kernels, c / group, kernel[0], kernel[1]], 1.7 / (each as f32).sqrt(), 0.0);
+        let bias = self.constant(&[kernels], 0.3, 0.0);
+        self.add(Op::Convolution(Convolution { group, kernel, stride, dilation, padding }), &[from, weights, bias])
+    }
+
+    /// One of the tensors that are known, later ones more often.
+    pub fn any(&mut self) -> TensorId {
+        let back = self.random.below(self.known.len()).min(self.random.below(self.known.len()));
+        self.known[self.known.len() - 1 - back]
+    }
+
+    /// Adds a node of a random kind; nothing if it does not fit.
+    pub fn node(&mut self, config: &Config) -> Option<TensorId> {
+        let from = self.any();
+        let [c, h, w] = self.shape(from);
+        match self.random.below(20) {
+            0..=3 => self.convolution(from),
+            16 => {
+                let size = self.random.pick(&[3, 5, 7, 9]);
+                self.add(Op::Lrn { size, alpha: 0.5, beta: 0.75, bias: 1.0 }, &[from])
+            }
+            17 => self.add(Op::SpaceToDepth { block: 2 }, &[from]),
+            18 => self.moved(from),
+            19 => self.copied(from),
+            4 | 5 => {
+                let unary = match self.random.below(if config.sdp_lut { 10 } else { 6 }) {
+                    0 | 1 => Unary::Relu,
+                    2 => Unary::LeakyRelu(0.1),
+                    3 => Unary::Clip(0.0, 0.7),
+                    4 => Unary::HardSwish,
+                    5 => Unary::HardSigmoid { alpha: 0.2, beta: 0.5 },
+                    6 => Unary::Sigmoid,
+                    7 => Unary::Tanh,
+                    8 => Unary::Silu,
+                    _ => Unary::Elu(1.0),
+                };
+                self.add(Op::Unary(unary), &[from])
+            }
+            6 => {
+                let slopes = self.constant(&[c], 0.5, 0.2);
+                self.add(Op::PRelu, &[from, slopes])
+            }
+            7 | 8 => {
+                // Another tensor of this shape: one that is known, or a convolution's.
+                let same: Vec<TensorId> =
+                    self.known.iter().copied().filter(|&id| self.shape(id) == [c, h, w]).collect();
+                let mut other = self.random.pick(&same);
+                if other == from || self.random.one_in(2) {
+                    let weights = self.constant(&[c, c, 1, 1], 1.7 / (c as f32).sqrt(), 0.0);
+                    let op = Convolution {
+                        group: 1,
+                        kernel: [1; 2],
+                        stride: [1; 2],
+                        dilation: [1; 2],
+                        padding: Padding::default(),
+                    };
+                    other = self.add(Op::Convolution(op), &[from, weights])?;
+                }
+                let binary =
+                    self.random.pick(&[Binary::Add, Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min]);
+                let inputs = if self.random.one_in(2) { [from, other] } else { [other, from] };
+                self.add(Op::Binary(binary), &inputs)
+            }
+            9 => {
+                let shape = if self.random.one_in(2) { vec![1, c, 1, 1] } else { vec![] };
+                let offset = 0.3;
+                let constant = self.constant(&shape, 0.5, offset);
+                let binary = self.random.pick(&[Binary::Add, Binary::Mul, Binary::Sub]);
+                self.add(Op::Binary(binary), &[from, constant])
+            }
+            10 => {
+                // A gate: one value per channel.
+                let kind = PoolKind::Average { count_include_pad: true };
+                if h > 8 || w > 8 {
+                    return None;
+                }
+                let pool = Pool { kind, kernel: [h, w], stride: [1; 2], padding: Padding::default() };
+                let gate = self.add(Op::Pool(pool), &[from])?;
+                let gate = self.convolution_1x1(gate, c)?;
+                self.add(Op::Binary(Binary::Mul), &[from, gate])
+            }
+            11 | 12 => {
+                let random = &mut self.random;
+                let kernel = [random.between(1, 4).min(h), random.between(1, 10).min(w)];
+                let stride = [random.between(1, 3), random.between(1, 3)];
+                let mut pad = |side: usize| random.below(side.min(3));
+                let padding = Padding {
+                    top: pad(kernel[0]),
+                    left: pad(kernel[1]),
+                    bottom: pad(kernel[0]),
+                    right: pad(kernel[1]),
+                };
+                let kind = random.pick(&[
+                    PoolKind::Max,
+                    PoolKind::Average { count_include_pad: true },
+                    PoolKind::Average { count_include_pad: false },
+                ]);
+                if kernel[1] > 8 && matches!(kind, PoolKind::Average { count_include_pad: false }) {
+                    return None;
+                }
+                self.add(Op::Pool(Pool { kind, kernel, stride, padding }), &[from])
+            }
+            13 => {
+                let fits: Vec<TensorId> =
+                    self.known.iter().copied().filter(|&id| self.shape(id)[1..] == [h, w]).collect();
+                let inputs: Vec<TensorId> =
+                    (0..self.random.between(2, 3)).map(|_| fits[self.random.below(fits.len())]).collect();
+                if inputs.iter().map(|&id| self.shape(id)[0]).sum::<usize>() > 80 {
+                    return None;
+                }
+                self.add(Op::Concat { axis: 1 }, &inputs)
+            }
+            14 => {
+                let random = &mut self.random;
+                let mut part = |size: usize| {
+                    let start = random.below(size);
+                    (start, random.between(1, size - start))
+                };
+                let parts = [(0, 1), part(c), part(h), part(w)];
+                let op = Op::Slice {
+                    starts: parts.iter().map(|part| part.0).collect(),
+                    steps: vec![1; 4],
+                    lengths: parts.iter().map(|part| part.1).collect(),
+                };
+                self.add(op, &[from])
+            }
+            _ => {
+                if self.random.one_in(3) && c * h * w < 4000 {
+                    let kind = Resize {
+                        mode: ResizeMode::Nearest(Rounding::Floor),
+                        coordinates: Coordinates::Asymmetric,
+                        scales: [2.0, 3.0],
+                        size: [2 * h, 3 * w],
+                    };
+                    return self.add(Op::Resize(kind), &[from]);
+                }
+                if self.random.one_in(2) && c * h * w < 4000 {
+                    let kernels = self.random.between(1, 10);
+                    let kernel = [self.random.between(2, 4), self.random.between(2, 4)];
+                    let weights = self.constant(&[c, kernels, kernel[0], kernel[1]], 1.7 / (c as f32).sqrt(), 0.0);
+                    let padding =
+                        Padding { top: self.random.below(2), left: self.random.below(2), bottom: 0, right: 1 };
+                    let op = Convolution { group: 1, kernel, stride: [2, 2], dilation: [1; 2], padding };
+                    return self.add(Op::Deconvolution(op, [0, 0]), &[from, weights]);
+                }
+                let mut order: Vec<usize> = (0..c).collect();
+                (1..c).for_each(|at| order.swap(at, self.random.below(at + 1)));
+                self.add(Op::ChannelPermutation { from: order }, &[from])
+            }
+        }
+    }
+
+    /// Elements that move: a product by a matrix.
+    fn moved(&mut self, from: TensorId) -> Option<TensorId> {
+        let [c, h, w] = self.shape(from);
+        if c * h * w > 400 {
+            return None;
+        }
+        let op = match self.random.below(4) {
+            0 => Op::Transpose { perm: self.random.pick(&[[0, 2, 1, 3], [0, 3, 2, 1], [0, 2, 3, 1]]).to_vec() },
+            1 => Op::Reshape { shape: vec![1, h, w, c] },
+            2 => Op::Slice { starts: vec![0, 0, 0, w - 1], steps: vec![1, 1, 1, -1], lengths: vec![1, c, h, w] },
+            _ => {
+                let axis = self.random.between(2, 3);
+                return self.add(Op::Concat { axis }, &[from, from]);
+            }
+        };
+        self.add(op, &[from])
+    }
+
+    /// Elements that SDP copies.
+    fn copied(&mut self, from: TensorId) -> Option<TensorId> {
+        let [c, h, w] = self.shape(from);
+        if c * h * w > 4000 {
+            return None;
+        }
+        let random = &mut self.random;
+        let op = match random.below(6) {
+            0 => Op::Transpose { perm: vec![0, 1, 3, 2] },
+            1 => {
+                let (start, step) = (random.below(w), random.between(2, 3));
+                let lengths = vec![1, c, h, (w - 1 - start) / step + 1];
+                Op::Slice { starts: vec![0, 0, 0, start], steps: vec![1, 1, 1, step as isize], lengths }
+            }
+            2 => {
+                let axis = random.between(2, 3);
+                let fits = |id: &TensorId| {
+                    let (a, b) = (self.graph.shape(*id), self.graph.shape(from));
+                    a[1] == b[1] && a[5 - axis] == b[5 - axis] && a[axis] < 20
+                };
+                let fits: Vec<TensorId> = self.known.iter().copied().filter(fits).collect();
+                if fits.is_empty() {
+                    return None;
+                }
+                let inputs: Vec<TensorId> = (0..3).map(|_| self.random.pick(&fits)).collect();
+                return self.add(Op::Concat { axis }, &inputs);
+            }
+            3 => {
+                let mode = if random.one_in(2) { PadMode::Edge } else { PadMode::Reflect };
+                let mut pad = |size: usize| random.below(size.min(3));
+                let (before, after) = (vec![0, 0, pad(h), pad(w)], vec![0, 0, pad(h), pad(w)]);
+                Op::Pad { mode, before, after }
+            }
+            4 => {
+                let factors = [random.between(1, 3), random.between(1, 3)];
+                let coordinates = random.pick(&[Coordinates::HalfPixel, Coordinates::Asymmetric]);
+                let (scales, size) = (factors.map(|factor| factor as f32), [factors[0] * h, factors[1] * w]);
+                Op::Resize(Resize { mode: ResizeMode::Bilinear, coordinates, scales, size })
+            }
+            _ => {
+                let divisors: Vec<usize> = (1..=c).filter(|group| c % group == 0).collect();
+                let (group, kernel) =
+                    (random.pick(&divisors), [random.between(1, 4).min(h), random.between(1, 9).min(w)]);
+                let stride = [random.pick(&[1, 9, 10]), random.pick(&[9, 11, 12, 16])];
+                let padding =
+                    Padding { top: random.below(2), left: random.below(3), bottom: random.below(2), right: 0 };
+                let kernels = group * random.between(1, 3);
+                let weights = self.constant(&[kernels, c / group, kernel[0], kernel[1]], 0.3, 0.0);
+                let op = Convolution { group, kernel, stride, dilation: [1; 2], padding };
+                return self.add(Op::Convolution(op), &[from, weights]);
+            }
+        };
+        self.add(op, &[from])
+    }
+
+    /// Adds a convolution of 1 x 1.
+    pub fn convolution_1x1(&mut self, from: TensorId, kernels: usize) -> Option<TensorId> {
+        let [c, ..] = self.shape(from);
+        let weights = self.constant(&[kernels, c, 1, 1], 1.7 / (c as f32).sqrt(), 0.0);
+        let op =
+            Convolution { group: 1, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
+        self.add(Op::Convolution(op), &[from, weights])
+    }
+}
+
+/// A random graph, and how its inputs are given.
+///
+/// # Panics
+///
+/// Never: shapes and values fit one another.
+pub fn random_graph(seed: u64, config: &Config) -> (Graph, Vec<Option<Preprocess>>) {
+    let mut builder = Builder::new(&format!("random {seed}"), seed);
+    let mut inputs = Vec::new();
+    for number in 0..builder.random.between(1, 2) {
+        let random = &mut builder.random;
+        let preprocess = random.one_in(2).then(|| Preprocess {
+            mean: if random.one_in(2) { vec![0.0] } else { vec![120.0, 110.0, 100.0] },
+            std: vec![64.0],
+            ..Preprocess::default()
+        });
+        let channels = if preprocess.is_some() { 3 } else { random.between(1, 40) };
+        let shape = [1, channels, random.between(3, 12), random.between(3, 14)];
+        let input = builder.graph.input(format!("input{number}"), &shape).unwrap();
+        builder.known.push(input);
+        inputs.push(preprocess);
+        if builder.random.one_in(2) {
+            builder.convolution(input);
+        }
+    }
+    for _ in 0..builder.random.between(2, 12) {
+        builder.node(config);
+    }
+    let last = *builder.known.last().unwrap();
+    let mut outputs = vec![last];
+    if builder.random.one_in(3) {
+        outputs.push(builder.any());
+    }
+    outputs.retain(|id| !builder.graph.inputs.contains(id));
+    outputs.dedup();
+    if outputs.is_empty() {
+        let input = builder.graph.inputs[0];
+        outputs.extend(builder.convolution_1x1(input, 5));
+    }
+    builder.graph.outputs = outputs;
+    (builder.graph, inputs)
+}
+
+/// The ranges of all tensors: symmetric, smaller on one side, or without negative values.
+pub fn ranges(graph: &Graph) -> Ranges {
+    ranges_to(graph, &[(-1.5, 2.0), (-0.2, 2.0), (-2.0, 0.3), (-1.8, 2.0)])
+}
+
+/// Each tensor gets one of the ranges in `ends`.
+pub fn ranges_to(graph: &Graph, ends: &[(f32, f32)]) -> Ranges {
+    let mut ranges = Ranges::new();
+    for id in 0..graph.tensors.len() {
+        let (min, max) = ends[id % ends.len()];
+        ranges.set(TensorId(id), Range::of(min, max));
+    }
+    for node in &graph.nodes {
+        if matches!(node.op, Op::Unary(Unary::Relu | Unary::Clip(..) | Unary::HardSigmoid { .. } | Unary::Sigmoid)) {
+            ranges.set(node.output, Range::of(0.0, 2.0));
+        }
+    }
+    ranges
+}
