@@ -302,7 +302,7 @@ impl Driven for ModelDevice {
             }
         }
         #[cfg(not(feature = "cli"))]
-        let _ = addresses;
+        let _ = (addresses, done.output);
         self.model.completed(done.unit)
     }
 
