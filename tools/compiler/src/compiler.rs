@@ -300,6 +300,11 @@ impl Compiler {
         Ok(lower::compile(graph, ranges, &options)?)
     }
 
+    /// Whether a model that is not quantized lacks the ranges of its activations: in int8 without samples and without a table.
+    pub fn lacks_scales(&self) -> bool {
+        self.precision == Precision::Int8 && self.samples.is_none() && self.table.is_none()
+    }
+
     /// Finds all nodes that the configuration cannot compute, without calibration.
     pub fn check(&self, model: &Model) -> Result<(), Unreadable> {
         nodes::build(&model.graph, &Ranges::new(), self.config).map(|_| ())

@@ -28,8 +28,10 @@ pub mod model;
 pub mod ncnn;
 pub use nvdla_runtime::npy;
 pub mod onnx;
+pub mod partition;
 pub mod quantize;
 pub mod simplify;
+pub mod survey;
 
 pub use error::Error;
 use nvdla_runtime::half;

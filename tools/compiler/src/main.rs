@@ -17,6 +17,7 @@ use nvdla_compiler::lower::{Bytes, Compiled, Optimize, Winograd};
 use nvdla_compiler::measure::{Losses, Measured};
 use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::npy;
+use nvdla_compiler::partition::{self, picture, Limits};
 use nvdla_compiler::quantize::Granularity;
 use nvdla_uapi::config::Config;
 
@@ -77,6 +78,17 @@ struct Arguments {
     /// Only report which nodes the configuration cannot compute
     #[arg(long)]
     check: bool,
+    /// Divide the network between NVDLA and the processor. The output is then a folder: one loadable per group of nodes
+    /// (group_0.nvdla, ...), what each group reads and computes (partition.json), and a page that shows who runs what
+    /// (partition.html)
+    #[arg(long, conflicts_with_all = ["check", "calibrate", "save_calibration", "report", "mixed_layers"])]
+    partition: bool,
+    /// With --partition, the least number of nodes of a group; 0: also groups that the processor computes sooner
+    #[arg(long, value_name = "COUNT", requires = "partition", default_value_t = 1)]
+    min_nodes: usize,
+    /// With --partition, the greatest number of groups
+    #[arg(long, value_name = "COUNT", requires = "partition", default_value_t = 16)]
+    max_partitions: usize,
     /// A folder for the report (report.html, report.json) and the scales (calibration.json)
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -204,13 +216,8 @@ fn granularity(arguments: &Arguments) -> Granularity {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let path = arguments.model.as_ref().or(arguments.model_option.as_ref()).ok_or("no model is given")?;
-    let options = Options { shapes: arguments.shape.iter().cloned().collect(), outputs: arguments.outputs.clone() };
-    let model = Model::open(path, &options)?;
-    for reshaped in &model.reshaped {
-        eprintln!("nvdla_compiler: {reshaped}");
-    }
+/// The compiler with the options that do not need samples.
+fn compiler(arguments: &Arguments) -> Result<Compiler, Box<dyn Error>> {
     let precision = match arguments.precision {
         Precision::Int8 | Precision::Mixed => nvdla_uapi::reg::values::Precision::Int8,
         Precision::Fp16 => nvdla_uapi::reg::values::Precision::Fp16,
@@ -248,13 +255,63 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(preprocess) = preprocess(arguments) {
         compiler = compiler.preprocess(preprocess);
     }
+    if let Some(path) = &arguments.calibtable {
+        compiler = compiler.table(fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?);
+    }
+    Ok(compiler)
+}
+
+/// Divides the network between NVDLA and the processor, and writes the groups.
+fn divide(arguments: &Arguments, path: &Path, options: &Options) -> Result<(), Box<dyn Error>> {
+    if arguments.precision == Precision::Mixed {
+        return Err("--partition goes with --precision int8 and fp16".into());
+    }
+    let folder = arguments.output.as_deref().ok_or("no output is given")?;
+    let survey = partition::survey(path, options)?;
+    let limits =
+        Limits { min_nodes: arguments.min_nodes, max_partitions: arguments.max_partitions, ..Limits::default() };
+    let divided = partition::partition(&survey, &compiler(arguments)?, &limits);
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for (k, group) in divided.groups.iter().enumerate() {
+        write(&folder.join(picture::file(k)), &group.loadable)?;
+    }
+    write(&folder.join("partition.json"), picture::json(&survey, &divided))?;
+    write(&folder.join("partition.html"), picture::page(&survey, &divided))?;
+    for warning in &divided.warnings {
+        eprintln!("nvdla_compiler: warning: {warning}");
+    }
+    for (node, reason) in survey.nodes.iter().zip(&divided.reasons) {
+        if let Some(reason) = reason {
+            eprintln!("nvdla_compiler: the processor runs \"{}\" ({}): {reason}", node.name, node.operator);
+        }
+    }
+    let inside: usize = divided.groups.iter().map(|group| group.nodes.len()).sum();
+    let (groups, cycles): (_, u64) =
+        (divided.groups.len(), divided.groups.iter().map(|group| group.report.cycles).sum());
+    println!(
+        "{}: {inside} of {} nodes in {groups} groups for {}; {cycles} estimated cycles",
+        folder.display(),
+        survey.nodes.len(),
+        arguments.config.name
+    );
+    Ok(())
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let path = arguments.model.as_ref().or(arguments.model_option.as_ref()).ok_or("no model is given")?;
+    let options = Options { shapes: arguments.shape.iter().cloned().collect(), outputs: arguments.outputs.clone() };
+    if arguments.partition {
+        return divide(arguments, path, &options);
+    }
+    let model = Model::open(path, &options)?;
+    for reshaped in &model.reshaped {
+        eprintln!("nvdla_compiler: {reshaped}");
+    }
+    let mut compiler = compiler(arguments)?;
     if arguments.check {
         compiler.check(&model)?;
         println!("{}: {} maps all {} nodes", path.display(), arguments.config.name, model.graph.nodes.len());
         return Ok(());
-    }
-    if let Some(path) = &arguments.calibtable {
-        compiler = compiler.table(fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?);
     }
     if let Some(folder) = &arguments.calibrate {
         compiler = compiler.calibrate(folder);

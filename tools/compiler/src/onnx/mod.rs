@@ -14,10 +14,11 @@ mod arithmetic;
 mod convert;
 mod pooling;
 mod product;
-mod proto;
+pub mod proto;
 mod quantized;
 mod reduce;
 mod shapes;
+pub mod survey;
 mod value;
 
 use std::collections::{HashMap, HashSet};

@@ -36,6 +36,7 @@ fn model(nodes: Vec<proto::Node>, initializers: Vec<proto::Tensor>, output: &str
     let conv = node("Conv", &["x", "w", "b"], "conv");
     let constants = [tensor("w", &[3, 2, 1, 1], &[1.0; 6]), tensor("b", &[3], &[0.0; 3])];
     let graph = proto::Graph {
+        value_info: Vec::new(),
         node: [conv].into_iter().chain(nodes).collect(),
         name: "test".into(),
         initializer: constants.into_iter().chain(initializers).collect(),

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reads a model's file for a division.
+
+use std::path::Path;
+
+use crate::model::{Error, Options};
+use crate::onnx;
+use crate::survey::Survey;
+
+/// Reads an ONNX model (`.onnx`).
+///
+/// # Errors
+///
+/// If the file cannot be read, or is not such a model.
+pub fn survey(path: &Path, options: &Options) -> Result<Survey, Error> {
+    let malformed = |reason: String| Error::Malformed(path.to_owned(), reason);
+    if path.extension().and_then(|extension| extension.to_str()) != Some("onnx") {
+        return Err(malformed("the extension is not .onnx; only ONNX models are divided".to_owned()));
+    }
+    let bytes = std::fs::read(path).map_err(|source| Error::File(path.to_owned(), source))?;
+    let folder = path.parent().map(|folder| if folder == Path::new("") { Path::new(".") } else { folder });
+    onnx::survey::survey(bytes.into(), folder, options).map_err(|error| match error {
+        onnx::Error::Malformed(reason) => malformed(reason),
+        onnx::Error::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
+    })
+}

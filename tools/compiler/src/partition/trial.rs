@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Compiles a group on trial, and finds the nodes because of which that fails.
+
+use super::extract::{Failure, Piece};
+use crate::assemble::report::Report;
+use crate::calibrate;
+use crate::compiler::{self, Compiler};
+use crate::ir::Refusal;
+use crate::survey::Survey;
+
+/// A group that was compiled.
+pub(super) struct Success {
+    pub(super) loadable: Vec<u8>,
+    pub(super) report: Report,
+}
+
+pub(super) type Tried = Result<Success, Failure>;
+
+/// Why no group of a network can be compiled.
+pub(super) fn warning(survey: &Survey, compiler: &Compiler) -> Option<String> {
+    let quantized = survey.graph.tensors.iter().any(|tensor| tensor.quantization.is_some());
+    (compiler.lacks_scales() && !quantized).then(|| {
+        "int8 needs the range of each activation: give a table of scales (calibtable), a quantized model, or fp16 where the \
+         configuration has it"
+            .to_owned()
+    })
+}
+
+/// Compiles groups of a survey.
+pub(super) struct Trial<'a> {
+    survey: &'a Survey,
+    compiler: &'a Compiler,
+}
+
+impl<'a> Trial<'a> {
+    pub(super) fn new(survey: &'a Survey, compiler: &'a Compiler) -> Self {
+        Self { survey, compiler }
+    }
+
+    /// Finds the nodes of a group that the configuration cannot compute.
+    pub(super) fn check(&self, nodes: &[usize], piece: &Piece) -> Result<(), Failure> {
+        self.compiler.check(&piece.model).map_err(|unreadable| self.refused(nodes, &unreadable.0))
+    }
+
+    /// Compiles a group.
+    pub(super) fn run(&self, nodes: &[usize], piece: &Piece) -> Tried {
+        let compiled = self.compiler.compile(&piece.model).map_err(|error| match error {
+            compiler::Error::Lowering(crate::Error::Refused(unreadable)) => self.refused(nodes, &unreadable.0),
+            compiler::Error::Lowering(crate::Error::Unsupported { layer, reason }) => {
+                let found = self.named(nodes, &layer).into_iter().map(|k| (k, reason.clone())).collect();
+                Failure { nodes: found, reason }
+            }
+            compiler::Error::Calibration(calibrate::Error::Missing(tensors)) => {
+                let mut found = Vec::new();
+                for name in tensors.iter().map(|name| name.trim_matches('"')) {
+                    let reason = format!("no range is known for \"{name}\"");
+                    found.extend(self.around(nodes, name).into_iter().map(|k| (k, reason.clone())));
+                }
+                Failure { nodes: found, reason: format!("no range is known for {}", tensors.join(", ")) }
+            }
+            other => Failure { nodes: Vec::new(), reason: other.to_string() },
+        })?;
+        Ok(Success { loadable: compiled.loadable, report: compiled.report })
+    }
+
+    /// The nodes of refusals, with their reasons.
+    fn refused(&self, nodes: &[usize], refusals: &[Refusal]) -> Failure {
+        let found =
+            refusals.iter().filter_map(|refusal| Some((self.named(nodes, &refusal.node)?, refusal.reason.clone())));
+        let found = found.collect();
+        let reason = refusals.first().map(|refusal| refusal.reason.clone()).unwrap_or_default();
+        Failure { nodes: found, reason }
+    }
+
+    /// The node of a group with that name, or the one that computes the tensor of that name.
+    fn named(&self, nodes: &[usize], name: &str) -> Option<usize> {
+        let named = nodes.iter().find(|&&k| self.survey.nodes[k].name == name);
+        let makes = |k: &&usize| self.survey.nodes[**k].outputs.iter().any(|output| output == name);
+        named.or_else(|| nodes.iter().find(makes)).copied().or_else(|| {
+            let graph = &self.survey.graph;
+            let maker = graph.nodes.iter().position(|node| graph.tensor(node.output).name == name)?;
+            Some(self.survey.origins[maker]).filter(|k| nodes.contains(k))
+        })
+    }
+
+    /// The node of a group that computes a tensor, else those that read it.
+    fn around(&self, nodes: &[usize], name: &str) -> Vec<usize> {
+        if let Some(maker) = self.named(nodes, name) {
+            return vec![maker];
+        }
+        nodes.iter().copied().filter(|&k| self.survey.nodes[k].inputs.iter().any(|input| input == name)).collect()
+    }
+}
