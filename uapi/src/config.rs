@@ -87,6 +87,8 @@ pub struct Config {
     pub sdp_ew_throughput: Option<u32>,
     /// Elements per cycle of PDP.
     pub pdp_throughput: u32,
+    /// Output atoms of a line that PDP's line buffer holds where no two windows share an input line; see [`Self::pdp_columns`].
+    pub pdp_line_atoms: u32,
     /// Elements per cycle of CDP.
     pub cdp_throughput: u32,
     /// The primary memory interface (DRAM).
@@ -141,6 +143,25 @@ impl Config {
         self.feature_types.contains(&precision)
     }
 
+    /// The largest number of columns of PDP's output (of each part, if the width is split) for a window of that height, with that
+    /// vertical stride. Wider poolings never end, or write wrong bytes.
+    ///
+    /// The line buffer has eight banks. It keeps a line per window that contains an input line, `ceil(height / stride)`, and gives
+    /// each of them 8, 4, 2 or 1 banks. Sources: `NV_NVDLA_PDP_CORE_cal2d.v`, `BANK_DEPTH`, `buffer_lines_num`,
+    /// `bank_merge_num`, and the assertions "PDP cube_out_width setting out of range" (lines 653 to 656 of nv_small, 989 to 1124
+    /// of nv_full's release). A bank holds 16 atoms in all configurations, of every precision.
+    ///
+    /// ```
+    /// use nvdla_uapi::config::NV_SMALL;
+    ///
+    /// assert_eq!([(2, 2), (3, 2), (3, 1), (8, 1)].map(|(height, stride)| NV_SMALL.pdp_columns(height, stride)), [128, 64, 32, 16]);
+    /// ```
+    pub const fn pdp_columns(&self, window_height: u32, stride_y: u32) -> u32 {
+        let stride = if stride_y == 0 { 1 } else { stride_y };
+        let lines = window_height.div_ceil(stride);
+        self.pdp_line_atoms / if lines == 0 { 1 } else { lines.next_power_of_two() }
+    }
+
     /// Bytes of a bank of the convolution buffer.
     pub const fn cbuf_bank_bytes(&self) -> u32 {
         self.cbuf_bank_width * self.cbuf_bank_depth
@@ -181,6 +202,7 @@ pub static NV_FULL: Config = Config {
     sdp_bn_throughput: 16,
     sdp_ew_throughput: Some(4),
     pdp_throughput: 8,
+    pdp_line_atoms: 128,
     cdp_throughput: 8,
     primary: MemoryInterface { latency: 1200, max_burst_length: 1, width: 512 },
     secondary: Some(MemoryInterface { latency: 128, max_burst_length: 4, width: 512 }),

@@ -176,6 +176,21 @@ pub enum Reason {
         /// The largest valid one.
         maximum: i64,
     },
+    /// The output's lines, or those of a part of it, do not fit PDP's line buffer.
+    LineBuffer {
+        /// The field.
+        name: Name,
+        /// Its columns.
+        value: i64,
+        /// The most columns that fit.
+        maximum: i64,
+        /// Lines of the window.
+        window: u32,
+        /// The vertical stride.
+        stride: u32,
+        /// The input comes from memory, so that the width can be split into narrower parts.
+        can_split: bool,
+    },
     /// A value does not fit its register.
     Register {
         /// The block.
@@ -348,6 +363,11 @@ impl fmt::Display for Reason {
             Self::Range { name, value, minimum, maximum } => {
                 write!(f, "{name} is {value}, outside {minimum}..={maximum}")
             }
+            Self::LineBuffer { name, value, maximum, window, stride, can_split: _ } => write!(
+                f,
+                "{name} is {value}, but PDP's line buffer holds {maximum} columns of the output for a window of {window} lines \
+                 with a stride of {stride}"
+            ),
             Self::Register { block, register, value, writable } => {
                 let name = block.name();
                 write!(f, "{name}.{register} would be {value:#x}, but its writable bits are {writable:#x}")

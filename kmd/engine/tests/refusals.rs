@@ -460,6 +460,42 @@ fn what_a_configuration_lacks() {
 }
 
 #[test]
+fn lines_of_a_pooling_fit_the_line_buffer() {
+    // One line of output: window and stride in both directions, and the number of columns.
+    let pool = |config, [window, stride]: [u8; 2], width: u16, split: bool| {
+        let shape = Shape { config, precision: Precision::Int8 };
+        refusal(config, |net| {
+            let (op, surface) = net.pdp(2);
+            (op.pool_width, op.pool_height, op.stride_x, op.stride_y) = (0, window - 1, 1, stride);
+            surface.src_data = shape.cube(0x2000, width, window.into(), 8);
+            surface.dst_data = shape.cube(0x9000, width, 1, 8);
+            if split {
+                op.split_num = 2;
+                (op.partial_in_width_first, op.partial_in_width_last) = (3, width - 3);
+                (op.partial_width_first, op.partial_width_last) = (3, width - 3);
+            }
+        })
+    };
+    for config in Config::ALL {
+        // The numbers of `NV_NVDLA_PDP_CORE_cal2d.v`, lines 653 to 656.
+        for (shape, most) in [([2, 2], 128), ([3, 2], 64), ([3, 1], 32), ([8, 1], 16), ([8, 3], 32), ([5, 4], 64)] {
+            assert_eq!(pool(config, shape, most, false), "taken", "{} {shape:?}", config.name);
+            let refused = pool(config, shape, most + 1, false);
+            let [window, stride] = shape;
+            let expected = format!(
+                "operation 2 (PDP): dst_data.width is {}, but PDP's line buffer holds {most} columns of the output for a window \
+                 of {window} lines with a stride of {stride}",
+                most + 1
+            );
+            assert_eq!(refused, expected, "{}", config.name);
+            assert_eq!(pool(config, shape, most + 3, true), "taken", "{} {shape:?}", config.name);
+            let expected = expected.replace("dst_data.width", "partial_width_last");
+            assert_eq!(pool(config, shape, most + 4, true), expected, "{}", config.name);
+        }
+    }
+}
+
+#[test]
 fn what_the_units_cannot_do() {
     let unit = SdpSubUnit { enable: true, mode: SdpOperandMode::PerLayer, ..SdpSubUnit::default() };
     assert_eq!(

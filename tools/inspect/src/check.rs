@@ -96,7 +96,8 @@ impl Check {
             None => Vec::new(),
         };
         let refused = refused.into_iter();
-        let refused = refused.map(|refusal| Refused { task: refusal.task, message: refusal.error.to_string() });
+        let message = |refusal: &session::Refusal| format!("{}{}", refusal.error, refusal.hint());
+        let refused = refused.map(|refusal| Refused { task: refusal.task, message: message(&refusal) });
         let races::Races { pairs, over_own_input, not_examined } = races::races(loadable)?;
         let list = |races: Vec<races::Race>| races.into_iter().map(Race::from).collect();
         let statistics = operations::statistics(loadable)?;

@@ -128,6 +128,13 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) order: bool,
 
+    /// Divide poolings that do not fit the device's line buffer into parts that fit
+    ///
+    /// NVIDIA's compiler makes wider parts than the small configurations have room for, which a device refuses. This option
+    /// changes the number and the widths of the parts before the tasks are submitted. The output is the same.
+    #[arg(long)]
+    pub(crate) repair: bool,
+
     /// The time limit of a run of all tasks in milliseconds [default: ten minutes, or the limit of one task if that is longer]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) run_timeout: Option<Duration>,

@@ -38,7 +38,7 @@ pub(crate) fn or_environment(selection: Option<Selection>) -> Result<Selection, 
 pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     // Everything that can be checked before the run is checked first.
     let labels = args.labels.as_ref().map(Labels::open).transpose()?;
-    let loadable = Arc::new(open_loadable(&args.loadable)?);
+    let mut loadable = Arc::new(open_loadable(&args.loadable)?);
     info!("{}: {} bytes, version {}", args.loadable.display(), loadable.as_bytes().len(), loadable.version());
     let selection = selection(args)?;
     let (opened, recording) = match &args.record {
@@ -49,6 +49,12 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
         }
     };
     let config = opened.device.info().config;
+    if args.repair {
+        let config = config.unwrap_or_else(|| device::recognise(&loadable).config);
+        let repaired = operations::repair(&loadable, config)?;
+        repaired.poolings.iter().for_each(|pooling| info!("{pooling}"));
+        loadable = Arc::new(repaired.loadable);
+    }
     let atom = config.map_or(32, |config| config.memory_atomic);
     let mut comparison = args.compare.as_ref().map(|folder| Comparison::new(folder, &loadable, atom)).transpose()?;
     let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));

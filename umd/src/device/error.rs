@@ -86,7 +86,7 @@ pub enum Error {
         position: usize,
     },
     /// The task was refused before the device was started.
-    #[error("the task is refused: {0}")]
+    #[error("the task is refused: {0}{hint}", hint = hint(.0))]
     Refused(nvdla_engine::Error),
     /// The task could not be started.
     #[error("the task could not be started: {0}")]
@@ -170,6 +170,16 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+}
+
+/// What a user can do about a refusal; it follows the reason.
+pub(crate) fn hint(error: &nvdla_engine::Error) -> &'static str {
+    match error.reason {
+        nvdla_engine::Reason::LineBuffer { can_split: true, .. } => {
+            "; --repair divides the pooling into parts that fit"
+        }
+        _ => "",
+    }
 }
 
 fn detail(failure: Option<&nvdla_engine::Failure>) -> String {

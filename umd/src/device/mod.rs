@@ -45,6 +45,7 @@ pub use contract::{Device, TIME_LIMIT};
 #[cfg(feature = "direct")]
 pub use direct::{DirectDevice, DirectSelection, DirectSelectionError, OpenError};
 pub(crate) use emulated::EmulatedMemory;
+pub(crate) use error::hint;
 pub use error::Error;
 pub use fence::Fence;
 pub(crate) use fence::{lock, Signal, Waited};

@@ -36,6 +36,9 @@ pub enum Error {
         /// What is wrong.
         problem: desc::Error,
     },
+    /// A loadable with changed operations is not one that can be run.
+    #[error(transparent)]
+    Loadable(#[from] crate::loadable::Error),
     /// The races of operations cannot be removed.
     #[error(transparent)]
     Order(OrderError),

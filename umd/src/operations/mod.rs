@@ -10,9 +10,11 @@ pub(crate) mod lists;
 mod race;
 pub mod races;
 mod recognise;
+mod repair;
 mod timeline;
 
 pub(crate) use constants::{constants, FileMemory};
 pub use error::Error;
 pub use list::{operations, statistics, NetworkOperation, Statistics};
 pub use recognise::{recognise, Recognised};
+pub use repair::{repair, Pooling, Repaired};

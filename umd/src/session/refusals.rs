@@ -10,7 +10,7 @@ use nvdla_uapi::reg::values::RamType;
 
 use super::error::Error;
 use super::state::Session;
-use crate::device::{refusal, Buffers as _, ModelDevice};
+use crate::device::{self, refusal, Buffers as _, ModelDevice};
 use crate::loadable::{Interface, Loadable};
 
 /// Why a device refuses a task.
@@ -24,7 +24,14 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}: {}", self.task, self.error)
+        write!(f, "task {}: {}{}", self.task, self.error, self.hint())
+    }
+}
+
+impl Refusal {
+    /// What a user can do about it, as the end of a sentence; empty if there is nothing.
+    pub fn hint(&self) -> &'static str {
+        device::hint(&self.error)
     }
 }
 

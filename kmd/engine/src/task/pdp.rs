@@ -11,7 +11,8 @@ use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Operation};
 use super::agree;
 use super::surface::{require_memory, Context, Named};
-use crate::uapi::desc::{PdpOp, PdpSurface, PDP_PADDING_VALUES};
+use crate::uapi::config::Config;
+use crate::uapi::desc::{MemoryType, PdpOp, PdpSurface, PDP_PADDING_VALUES};
 use crate::uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision};
 use crate::uapi::reg::{pdp, pdp_rdma, Block, Field, Register, Tied, Word};
 
@@ -30,6 +31,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     context.require_precision(Name::new("precision"), op.precision)?;
     dst.same("channel", surface.dst_data.channel, "that of src_data", surface.src_data.channel)?;
     window(op, surface)?;
+    line_buffer(context.config, op, surface)?;
     operation.output = dst.output();
     operation.rdma = !src.is_on_the_fly();
     let (width, height, channel) = (surface.src_data.width, surface.src_data.height, surface.src_data.channel);
@@ -79,6 +81,29 @@ fn window(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
             let (name, value) = (Name::of("dst_data", field), i64::from(out));
             return Err(Reason::Range { name, value, minimum: 1, maximum: most });
         }
+    }
+    Ok(())
+}
+
+/// Checks that the output's lines, or those of each part, fit PDP's line buffer.
+fn line_buffer(config: &Config, op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
+    let (window, stride) = (u32::from(op.pool_height) + 1, u32::from(op.stride_y));
+    let maximum = i64::from(config.pdp_columns(window, stride));
+    let can_split = surface.src_data.mem_type != MemoryType::Hw;
+    let check = |name: Name, width: u16| {
+        let value = i64::from(width);
+        if value <= maximum {
+            return Ok(());
+        }
+        Err(Reason::LineBuffer { name, value, maximum, window, stride, can_split })
+    };
+    if op.split_num <= 1 {
+        return check(Name::of("dst_data", "width"), surface.dst_data.width);
+    }
+    check(Name::new("partial_width_first"), op.partial_width_first)?;
+    check(Name::new("partial_width_last"), op.partial_width_last)?;
+    if op.split_num > 2 {
+        check(Name::new("partial_width_mid"), op.partial_width_mid)?;
     }
     Ok(())
 }

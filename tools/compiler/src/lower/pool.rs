@@ -16,10 +16,6 @@ use crate::ir::PoolKind;
 
 /// The largest height or width of a window.
 pub(super) const LARGEST_WINDOW: usize = 8;
-/// Bytes of PDP's line buffer.
-const LINE_BUFFER: u32 = 7 * 1024;
-/// Bits per element in the line buffer: of 8 bits, of 16.
-const ELEMENT_BITS: [u32; 2] = [14, 28];
 
 /// Windows of one size along one axis.
 #[derive(Clone, Copy, Debug)]
@@ -56,12 +52,8 @@ impl Lowering<'_> {
             pad: pad as u32,
         };
         let lines = windows(&axis(source.height, target.height, 0, pool.padding.top), exclusive, u32::MAX);
-        // PDP keeps a partial result of every column for each window that contains a line.
-        let deep = (pool.kernel[0] as u32).div_ceil(pool.stride[0] as u32).next_power_of_two();
-        let elements = source.atoms.elements() as u32;
-        let bits = ELEMENT_BITS[usize::from(elements < self.config.memory_atomic)];
-        let most = LINE_BUFFER * 8 / (deep * self.config.mac_atomic_k * bits);
-        let columns = windows(&axis(source.width, target.width, 1, pool.padding.left), exclusive, most.max(1));
+        let most = self.config.pdp_columns(pool.kernel[0] as u32, pool.stride[0] as u32);
+        let columns = windows(&axis(source.width, target.width, 1, pool.padding.left), exclusive, most);
         for y in &lines {
             for x in &columns {
                 let op = desc::PdpOp {
