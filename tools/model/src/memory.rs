@@ -141,6 +141,14 @@ pub enum Stop {
         /// Register, field and value, as text.
         what: String,
     },
+    /// An assertion of the simulated design has failed.
+    #[error("an assertion of the design failed in cycle {cycle}: {what}")]
+    Assertion {
+        /// Its file, line and message.
+        what: String,
+        /// The cycle up to which the simulator had run.
+        cycle: u64,
+    },
     /// The simulator that is the device does not answer any more, or refuses a request.
     #[error("{what}")]
     Simulator {

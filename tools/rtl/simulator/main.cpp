@@ -21,7 +21,7 @@
 
 namespace {
 
-constexpr uint32_t VERSION = 1;
+constexpr uint32_t VERSION = 2;
 // Cycles that the design is held in reset, and that it has to settle after it.
 constexpr int RESET_CYCLES = 64;
 constexpr int SETTLE_CYCLES = 256;
@@ -35,7 +35,10 @@ constexpr uint32_t AFTER_GLB = 0x2000;
 constexpr uint32_t LONGEST_REQUEST = 1 << 20;
 
 enum Kind : uint32_t { HELLO = 1, READ, WRITE, RUN, MAP, UNMAP, ALLOW, RESET, WAVEFORM, FAILED = 0xffffffff };
-enum Reason : uint32_t { INTERRUPT = 1, LIMIT, TIME, FAULT, IDLE };
+enum Reason : uint32_t { INTERRUPT = 1, LIMIT, TIME, FAULT, IDLE, ASSERTION };
+
+// The first assertion that has failed since the last state.
+std::string assertion;
 
 struct Options {
     Timing dbb, sram;
@@ -102,6 +105,7 @@ class Device {
         fault_ = Fault{};
         done_.clear();
         unseen_ = false;
+        assertion.clear();
         std::fill(traffic_, traffic_ + CLIENTS, Traffic{});
         top_->csb_valid = 0;
         top_->rstn = 0;
@@ -150,6 +154,7 @@ class Device {
             if (new_interrupt()) return INTERRUPT;
             cycle();
             if (fault_.happened) return FAULT;
+            if (!assertion.empty()) return ASSERTION;
             if (idle_ >= options_.idle) {
                 idle_ = 0;
                 return IDLE;
@@ -177,7 +182,7 @@ class Device {
 #endif
     }
 
-    // The state that every reply has: the cycle, the interrupt line, the memory fault and the done pulses since.
+    // The state that every reply has: the cycle, the interrupt line, the memory fault, the done pulses since, and the assertion.
     void state(Writer& reply) {
         reply.number(now_);
         reply.number<uint32_t>(top_->intr);
@@ -197,8 +202,10 @@ class Device {
                 reply.number(traffic.waited);
             }
         }
+        reply.text(assertion);
         done_.clear();
         fault_ = Fault{};
+        assertion.clear();
     }
 
     void hello(Writer& reply) {
@@ -291,6 +298,15 @@ class Device {
     std::unique_ptr<VerilatedFstC> waves_;
 #endif
 };
+
+}  // namespace
+
+// An assertion of the design has failed (assertions.sv).
+extern "C" void nvdla_assertion(const char* what) {
+    if (assertion.empty()) assertion = what;
+}
+
+namespace {
 
 bool receive(void* to, size_t length) {
     auto* at = static_cast<uint8_t*>(to);

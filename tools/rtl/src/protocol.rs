@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
 /// The protocol's version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The number of DMA clients whose traffic a simulator counts.
 pub(crate) const CLIENTS: usize = 10;
 /// The greatest size of a reply in bytes. The reply to a run of many operations has a done pulse for each.
@@ -174,6 +174,8 @@ pub(crate) struct State {
     pub(crate) interrupt: bool,
     pub(crate) outside: Option<Outside>,
     pub(crate) done: Vec<Done>,
+    /// The assertion of the design that failed first.
+    pub(crate) assertion: Option<String>,
 }
 
 impl State {
@@ -193,6 +195,7 @@ impl State {
             }
             done.push(Done { cycle, bits, traffic });
         }
-        Ok(Self { value, cycle, interrupt, outside: happened.then_some(outside), done })
+        let assertion = (!reply.0.is_empty()).then(|| String::from_utf8_lossy(reply.0).into_owned());
+        Ok(Self { value, cycle, interrupt, outside: happened.then_some(outside), done, assertion })
     }
 }

