@@ -18,7 +18,7 @@ use super::base::{Base, Field};
 use super::{footprint, steps};
 
 /// The device address of the first memory.
-const FIRST_ADDRESS: u64 = 0x1000_0000;
+pub const FIRST_ADDRESS: u64 = 0x1000_0000;
 const PAGE: u64 = 4096;
 
 /// The outcome of a task.
@@ -196,6 +196,11 @@ impl Bench {
     /// The memories' bytes.
     pub fn areas(&self) -> impl Iterator<Item = &[u8]> {
         self.memories.areas.iter().map(|(_, bytes)| bytes.as_slice())
+    }
+
+    /// The memories: device addresses and bytes.
+    pub fn memories(&self) -> &[(u64, Vec<u8>)] {
+        &self.memories.areas
     }
 
     /// Validates the task without running it. Returns the steps ([`steps::of_task`]) of an accepted task.

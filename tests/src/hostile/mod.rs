@@ -17,7 +17,7 @@ pub mod choices;
 pub mod file;
 pub mod footprint;
 pub mod mutate;
-mod network;
+pub(crate) mod network;
 pub mod run;
 pub mod steps;
 

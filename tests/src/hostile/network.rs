@@ -56,7 +56,7 @@ pub(super) fn network(choices: &mut impl Choices) -> Result<Graph, String> {
 /// # Errors
 ///
 /// The compiler's error.
-pub(super) fn loadable(graph: &Graph, config: &'static Config) -> Result<Vec<u8>, Error> {
+pub(crate) fn loadable(graph: &Graph, config: &'static Config) -> Result<Vec<u8>, Error> {
     let preprocess = Preprocess { std: vec![255.0], ..Preprocess::default() };
     let options = Options { inputs: vec![Some(preprocess)], ..Options::new(config) };
     Ok(compile(graph, &zoo::uniform(graph, 1.0), &options)?.loadable)
