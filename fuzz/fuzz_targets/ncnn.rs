@@ -7,8 +7,8 @@
 #![no_main]
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
-use nvdla_compiler::model::Options;
-use nvdla_compiler::ncnn;
+use nvdla_compiler::import::model::Options;
+use nvdla_compiler::import::ncnn;
 use nvdla_fuzz::{check, mutate, text, Random};
 
 /// The text and the weights.

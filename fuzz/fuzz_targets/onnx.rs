@@ -7,8 +7,8 @@
 #![no_main]
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
-use nvdla_compiler::model::Options;
-use nvdla_compiler::onnx;
+use nvdla_compiler::import::model::Options;
+use nvdla_compiler::import::onnx;
 use nvdla_fuzz::{check, message, mutate, Random};
 
 fuzz_target!(|bytes: &[u8]| check(onnx::read(bytes.to_vec().into(), None, &Options::default()).ok()));

@@ -8,7 +8,8 @@ pub mod text;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nvdla_compiler::ir::{Graph, Op};
-use nvdla_compiler::lower::{compile, Options};
+use nvdla_compiler::pipeline::compile;
+use nvdla_compiler::options::Options;
 use nvdla_compiler::simplify;
 use nvdla_tests::zoo;
 use nvdla_uapi::config::{NV_FULL, NV_SMALL};

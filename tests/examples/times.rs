@@ -24,8 +24,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use nvdla_compiler::compiler::size;
-use nvdla_compiler::lower::{compile, Optimize, Options, Winograd};
+use nvdla_compiler::options::size;
+use nvdla_compiler::options::{Optimize, Options, Winograd};
+use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::profile::{Conditions, Profile};

@@ -5,7 +5,8 @@
 use std::fmt;
 
 use nvdla_compiler::ir::{Graph, Preprocess, Ranges, TensorId};
-use nvdla_compiler::lower::{compile, Optimize, Options};
+use nvdla_compiler::options::{Optimize, Options};
+use nvdla_compiler::pipeline::compile;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 

@@ -4,7 +4,8 @@
 //!
 //! The stride of a stage's first block is in its 3 x 3 convolution, as in the form that libraries ship.
 
-use nvdla_compiler::lower::{compile, Options};
+use nvdla_compiler::options::Options;
+use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::Error;
 use nvdla_uapi::config::Config;
 

@@ -6,11 +6,13 @@
 //! `NVDLA_GRAPHS` sets how many graphs are tried, `NVDLA_SEED` the first one's number.
 
 use nvdla_compiler::calibrate::{Measured, Method};
+use nvdla_compiler::evaluate::integers;
 use nvdla_compiler::float;
-use nvdla_compiler::integers;
 use nvdla_compiler::ir::{Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Range, Ranges, TensorId, Unary};
-use nvdla_compiler::lower::step::{Combine, Kind, Net, PostOp};
-use nvdla_compiler::lower::{compile, Bytes, Compiled, Optimize, Options, Winograd};
+use nvdla_compiler::net::step::{Combine, Kind, Net, PostOp};
+use nvdla_compiler::options::{Bytes, Optimize, Options, Winograd};
+use nvdla_compiler::output::compiled::Compiled;
+use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
@@ -391,7 +393,7 @@ fn in_fp16(graph: &Graph, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
     let compiled = compile(graph, &Ranges::new(), &options).unwrap();
     let preprocess = vec![None; inputs.len()];
-    nvdla_compiler::measure::Measured::new(&compiled, &preprocess).unwrap().run(inputs).unwrap()
+    nvdla_compiler::evaluate::measure::Measured::new(&compiled, &preprocess).unwrap().run(inputs).unwrap()
 }
 
 /// Channels of a tensor of five dimensions: the dimensions between the permuted dimension and the lines move with it.
@@ -497,7 +499,7 @@ fn a_bias_far_larger_than_the_products() {
         ranges.set(data, tiny);
         ranges.set(sum, large);
         let compiled = compile(&graph, &ranges, &Options::new(config)).unwrap();
-        let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None]).unwrap();
+        let mut measured = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &[None]).unwrap();
         let found = measured.run(&[vec![1e-18; 256]]).unwrap();
         let expected: Vec<f32> = [-1.0, 0.25, 0.5, 1.0].repeat(16).into_iter().flat_map(|bias| [bias; 4]).collect();
         for (found, expected) in found[0].iter().zip(&expected) {
@@ -526,7 +528,7 @@ fn a_limit_at_the_end_of_the_integers_holds() {
             ranges.set(id, Range::of(-10.0, 10.0));
         }
         let compiled = compile(&graph, &ranges, &Options::new(config)).unwrap();
-        let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None, None]).unwrap();
+        let mut measured = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &[None, None]).unwrap();
         let values: Vec<f32> = (0..128u8).map(|k| f32::from(k) * 0.15 - 9.0).collect();
         for found in measured.run(&[values.clone(), vec![0.5; 128]]).unwrap() {
             for (x, y) in values.iter().zip(&found) {

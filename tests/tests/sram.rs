@@ -2,7 +2,8 @@
 
 //! Loadables with memory in SRAM: those of the compiler have the structure of NVIDIA's (`opt-cvsram` among the reference data).
 
-use nvdla_compiler::lower::{compile, Options};
+use nvdla_compiler::options::Options;
+use nvdla_compiler::pipeline::compile;
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::{Interface, Loadable, MemoryDomain, MemoryFlags};
 use nvdla_runtime::operations::{operations, races};

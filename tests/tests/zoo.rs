@@ -6,7 +6,8 @@
 
 use std::time::Instant;
 
-use nvdla_compiler::lower::{compile, Options};
+use nvdla_compiler::options::Options;
+use nvdla_compiler::pipeline::compile;
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::Session;

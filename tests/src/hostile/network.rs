@@ -3,7 +3,8 @@
 //! Small random networks.
 
 use nvdla_compiler::ir::{Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Unary};
-use nvdla_compiler::lower::{compile, Options};
+use nvdla_compiler::options::Options;
+use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::Error;
 use nvdla_uapi::config::Config;
 

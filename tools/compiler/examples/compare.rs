@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nvdla_compiler::calibrate::{self, Method};
+use nvdla_compiler::import::model::{Model, Options};
 use nvdla_compiler::ir::Graph;
-use nvdla_compiler::lower;
-use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::{float, npy};
+use nvdla_compiler::{options, pipeline};
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::Session;
@@ -46,8 +46,8 @@ fn compiled(
     precision: Precision,
 ) -> Result<Vec<Vec<f32>>, String> {
     let ranges = calibrate::measure(graph, [Ok(inputs.to_vec())], Method::Max).map_err(|error| error.to_string())?;
-    let options = lower::Options { precision, ..lower::Options::new(config) };
-    let compiled = lower::compile(graph, &ranges, &options).map_err(|error| error.to_string())?;
+    let options = options::Options { precision, ..options::Options::new(config) };
+    let compiled = pipeline::compile(graph, &ranges, &options).map_err(|error| error.to_string())?;
     if let Some(warning) = compiled.report.warnings.first() {
         return Err(format!("compiled, with a warning: {warning}"));
     }

@@ -5,8 +5,7 @@
 //! ```no_run
 //! use std::path::Path;
 //! use nvdla_compiler::compiler::Compiler;
-//! use nvdla_compiler::ir::Preprocess;
-//! use nvdla_compiler::model::{Model, Options};
+//! use nvdla_compiler::import::model::{Model, Options};
 //! use nvdla_uapi::config::Config;
 //!
 //! let model = Model::open(Path::new("model.onnx"), &Options::default())?;
@@ -17,18 +16,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
+use crate::build::nodes;
 use crate::calibrate::{self, rounded, rounded_weights, samples, table, Judge, Measured, Method};
+use crate::evaluate::mixed;
+use crate::import::model::Model;
 use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
-use crate::lower::{self, nodes, Bytes, Compiled, Optimize, Winograd};
-use crate::mixed;
-use crate::model::Model;
+use crate::net::dump;
+use crate::net::step::Net;
+use crate::options::{Bytes, Optimize, Options, Winograd};
+use crate::output::compiled::Compiled;
+use crate::pipeline;
 use crate::quantize::Granularity;
+use crate::target;
 
 /// The number of samples on which calibration methods are compared, and on which the losses of layers are measured.
 pub const FEW_SAMPLES: usize = 4;
@@ -59,7 +63,7 @@ pub enum Error {
     Calibration(#[from] calibrate::Error),
     /// The network cannot be compiled for the configuration.
     #[error(transparent)]
-    Lowering(#[from] crate::Error),
+    Lowering(#[from] crate::error::Error),
     /// The preprocessing does not fit an input.
     #[error("the preprocessing of the input \"{0}\": {1}")]
     Preprocess(String, String),
@@ -76,75 +80,45 @@ pub struct Calibrated {
     pub own: Ranges,
 }
 
-/// Reads a number of bytes: a number, or one with K (1,024) or M (1,048,576).
-///
-/// # Errors
-///
-/// When the text is none of these, or the number exceeds 64 bits.
-pub fn size(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.split_at(text.len() - usize::from(text.ends_with(['K', 'M']))) {
-        (number, "K") => (number, 1 << 10),
-        (number, "M") => (number, 1 << 20),
-        (number, _) => (number, 1),
-    };
-    let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
-    bytes.ok_or_else(|| format!("\"{text}\" is not a number of bytes, such as 65536, 512K or 1M"))
-}
-
-/// What to compile for, and how.
+/// What to compile for, and how: the options of a compilation, and where the ranges of activations come from.
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    config: &'static Config,
-    precision: Precision,
+    options: Options,
     /// In mixed precision, the largest share of the layers that has int16.
     mixed: Option<f64>,
-    granularity: Granularity,
     preprocess: Option<Preprocess>,
     samples: Option<PathBuf>,
     table: Option<String>,
     method: Option<Method>,
-    bytes: Bytes,
-    winograd: Option<Winograd>,
-    optimize: Optimize,
-    sram: u64,
 }
 
 impl Compiler {
     /// For a configuration, in int8, with a scale per kernel.
     pub fn new(config: &'static Config) -> Self {
-        Self {
-            config,
-            precision: Precision::Int8,
-            mixed: None,
-            granularity: Granularity::Kernel,
-            preprocess: None,
-            samples: None,
-            table: None,
-            method: None,
-            bytes: Bytes::default(),
-            winograd: None,
-            optimize: Optimize::default(),
-            sram: 0,
-        }
+        let options = Options::new(config);
+        Self { options, mixed: None, preprocess: None, samples: None, table: None, method: None }
     }
 
     /// int8 or fp16.
     #[must_use]
-    pub fn precision(self, precision: Precision) -> Self {
-        Self { precision, ..self }
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.options.precision = precision;
+        self
     }
 
     /// Mixed precision: int8, and int16 in at most the given share (from 0 to 1) of the layers, which are those that lose most
     /// ([`mixed`]). It needs samples, and a configuration with int16.
     #[must_use]
-    pub fn mixed(self, share: f64) -> Self {
-        Self { precision: Precision::Int8, mixed: Some(share), ..self }
+    pub fn mixed(mut self, share: f64) -> Self {
+        (self.options.precision, self.mixed) = (Precision::Int8, Some(share));
+        self
     }
 
     /// Whether each kernel's weights have a scale of their own.
     #[must_use]
-    pub fn granularity(self, granularity: Granularity) -> Self {
-        Self { granularity, ..self }
+    pub fn granularity(mut self, granularity: Granularity) -> Self {
+        self.options.granularity = granularity;
+        self
     }
 
     /// How the bytes of pictures become the values of inputs. Inputs of one, three or four channels are then given as bytes when
@@ -169,27 +143,31 @@ impl Compiler {
     /// The number of bits of a picture's bytes that an int8 network reads. Eight are used only if a convolution reads the
     /// picture.
     #[must_use]
-    pub fn bytes(self, bytes: Bytes) -> Self {
-        Self { bytes, ..self }
+    pub fn bytes(mut self, bytes: Bytes) -> Self {
+        self.options.bytes = bytes;
+        self
     }
 
     /// When convolutions run in Winograd's mode. By default in fp16 where it takes less time, and never in int8.
     #[must_use]
-    pub fn winograd(self, winograd: Winograd) -> Self {
-        Self { winograd: Some(winograd), ..self }
+    pub fn winograd(mut self, winograd: Winograd) -> Self {
+        self.options.winograd = Some(winograd);
+        self
     }
 
     /// The goal for which the order of operations is chosen. By default, time.
     #[must_use]
-    pub fn optimize(self, optimize: Optimize) -> Self {
-        Self { optimize, ..self }
+    pub fn optimize(mut self, optimize: Optimize) -> Self {
+        self.options.optimize = optimize;
+        self
     }
 
     /// Lets tensors lie in SRAM, which the device has that many bytes of. By default, and with 0 bytes, all are in DRAM. The
     /// configuration needs a secondary memory interface.
     #[must_use]
-    pub fn sram(self, bytes: u64) -> Self {
-        Self { sram: bytes, ..self }
+    pub fn sram(mut self, bytes: u64) -> Self {
+        self.options.sram = bytes;
+        self
     }
 
     /// How scales are chosen from the measured values. By default, by the method that changes the outputs least.
@@ -230,7 +208,7 @@ impl Compiler {
             });
         }
         let Some(folder) = self.samples.as_deref() else {
-            if self.precision == Precision::Fp16 {
+            if self.options.precision == Precision::Fp16 {
                 return Ok(same(given));
             }
             if self.table.is_none() && !quantized {
@@ -242,11 +220,11 @@ impl Compiler {
         let list = samples::list(folder)?;
         let read = |path: &PathBuf| samples::read(path, graph, &inputs);
         let measured = Measured::new(graph, list.iter().map(read))?;
-        if self.precision == Precision::Fp16 {
+        if self.options.precision == Precision::Fp16 {
             return Ok(same(measured.ranges(Method::Max)));
         }
         let complete = |ranges: Ranges| calibrate::complete(graph, given.clone(), Some(&ranges));
-        let even = self.table.is_none() && !quantized && self.granularity == Granularity::Kernel;
+        let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
         let equalized = if even { measured.equalized(graph) } else { None };
         if let (Some(method), None) = (self.method, &equalized) {
             return Ok(same(complete(measured.ranges(method))?));
@@ -286,18 +264,32 @@ impl Compiler {
 
     /// Compiles a model with ranges that are known.
     pub fn compile_with(&self, model: &Model, ranges: &Ranges) -> Result<Compiled, Error> {
-        let Self { config, precision, granularity, bytes, winograd, optimize, sram, .. } = *self;
         let graph = &model.graph;
-        let inputs = self.inputs(graph)?;
-        let wide = HashSet::new();
-        let options = lower::Options { config, precision, wide, granularity, inputs, bytes, winograd, optimize, sram };
+        let options = self.options(graph)?;
         if let Some(share) = self.mixed {
-            lower::mixed::supported(config)?;
+            target::mixed(options.config)?;
             let folder = self.samples.as_deref().ok_or(Error::NoSamples)?;
             let samples = self.samples(graph, folder, FEW_SAMPLES)?;
             return Ok(mixed::choose(graph, ranges, &options, &samples, share)?);
         }
-        Ok(lower::compile(graph, ranges, &options)?)
+        Ok(pipeline::compile(graph, ranges, &options)?)
+    }
+
+    /// The network of steps of a model after one of [`pipeline::PASSES`], for a person: see [`dump::dot`]. In mixed precision it is
+    /// that of the network in int8.
+    pub fn dump(&self, model: &Model, ranges: &Ranges, pass: &str) -> Result<String, Error> {
+        let mut text = String::new();
+        let mut look = |name: &str, net: &Net| {
+            if name == pass {
+                text = dump::dot(net);
+            }
+        };
+        pipeline::observed(&model.graph, ranges, &self.options(&model.graph)?, &mut look)?;
+        Ok(text)
+    }
+
+    fn options(&self, graph: &Graph) -> Result<Options, Error> {
+        Ok(Options { inputs: self.inputs(graph)?, ..self.options.clone() })
     }
 
     /// Whether a model that is not quantized lacks the ranges of its activations: in int8 without samples and without a table.
@@ -307,6 +299,6 @@ impl Compiler {
 
     /// Finds all nodes that the configuration cannot compute, without calibration.
     pub fn check(&self, model: &Model) -> Result<(), Unreadable> {
-        nodes::build(&model.graph, &Ranges::new(), self.config).map(|_| ())
+        nodes::build(&model.graph, &Ranges::new(), self.options.config).map(|_| ())
     }
 }

@@ -3,35 +3,39 @@
 //! Compiles a trained network to a loadable for one configuration of NVDLA, in int8 or fp16.
 //!
 //! ```text
-//! onnx, ncnn ──► ir ──► simplify ──► calibrate ──► lower ──────► assemble
-//! (file)        (graph) (folding)    (scales)      (hardware     (order, memory,
-//!                                                  operations)   loadable)
+//! import ──► ir ──► simplify ──► calibrate ──► build, passes ──► numbers ──► codegen ──► schedule ──► output
+//! (file)    (graph) (folding)    (ranges)      (net of steps)    (integers)  (operations) (order,     (loadable,
+//!                                                                                          memory)     report)
 //! ```
 //!
-//! [`compiler::Compiler`] is the entry point; `docs/compiler.md` describes each part. The properties of a configuration come from
-//! [`nvdla_uapi::config::Config`], memory layouts from [`nvdla_uapi::layout`], descriptors from [`nvdla_uapi::desc`], and the
+//! [`compiler::Compiler`] is the entry point, and [`pipeline`] has the order of the passes. `docs/compiler.md` describes each part.
+//! [`target`] has the limits of the hardware, and [`schedule::cost`] what operations cost. The properties of a configuration come
+//! from [`nvdla_uapi::config::Config`], memory layouts from [`nvdla_uapi::layout`], descriptors from [`nvdla_uapi::desc`], and the
 //! file's lists from [`nvdla_runtime::loadable::write`].
 
-pub mod assemble;
+pub mod build;
 pub mod calibrate;
-pub mod cbuf;
+pub mod codegen;
 pub mod compiler;
 pub mod equalize;
 pub mod error;
+pub mod evaluate;
 pub mod float;
-pub mod integers;
+pub mod import;
 pub mod ir;
-pub mod lower;
-pub mod measure;
-pub mod mixed;
-pub mod model;
-pub mod ncnn;
-pub use nvdla_runtime::npy;
-pub mod onnx;
+pub mod net;
+pub mod numbers;
+pub mod options;
+pub mod output;
 pub mod partition;
+pub mod passes;
+pub mod pipeline;
 pub mod quantize;
+pub mod schedule;
 pub mod simplify;
 pub mod survey;
+pub mod target;
+
+pub use nvdla_runtime::npy;
 
 pub use error::Error;
-use nvdla_runtime::half;

@@ -7,17 +7,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, ValueEnum};
 
-use nvdla_compiler::assemble::report::Division;
 use nvdla_compiler::calibrate::{table, Method};
-use nvdla_compiler::compiler::{size, Calibrated, Compiler, FEW_SAMPLES, MIXED_SHARE};
+use nvdla_compiler::compiler::{Calibrated, Compiler, FEW_SAMPLES, MIXED_SHARE};
+use nvdla_compiler::evaluate::loss::Losses;
+use nvdla_compiler::evaluate::measure::Measured;
+use nvdla_compiler::import::model::{Model, Options};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
-use nvdla_compiler::lower::{Bytes, Compiled, Optimize, Winograd};
-use nvdla_compiler::measure::{Losses, Measured};
-use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::npy;
+use nvdla_compiler::options::{size, Bytes, Optimize, Winograd};
+use nvdla_compiler::output::compiled::Compiled;
+use nvdla_compiler::output::report::Division;
 use nvdla_compiler::partition::{self, picture, Limits};
+use nvdla_compiler::pipeline::PASSES;
 use nvdla_compiler::quantize::Granularity;
 use nvdla_uapi::config::Config;
 
@@ -110,6 +114,9 @@ struct Arguments {
     /// 512K [default: 0, all tensors in DRAM]
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", hide_default_value = true)]
     sram: u64,
+    /// Write the network of steps as it is after this pass beside the loadable (FILE.PASS.dot), for Graphviz and Netron
+    #[arg(long, value_name = "PASS", value_parser = PossibleValuesParser::new(PASSES))]
+    dump: Option<String>,
     #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1))]
     batch: u32,
 }
@@ -322,8 +329,11 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &arguments.save_calibration {
         write(path, &scales)?;
     }
-    let mut compiled = compiler.compile_with(&model, &ranges)?;
     let output = arguments.output.as_deref().ok_or("no output is given")?;
+    if let Some(pass) = &arguments.dump {
+        write(Path::new(&format!("{}.{pass}.dot", output.display())), compiler.dump(&model, &ranges, pass)?)?;
+    }
+    let mut compiled = compiler.compile_with(&model, &ranges)?;
     write(output, &compiled.loadable)?;
     if let Some(folder) = &arguments.report {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;

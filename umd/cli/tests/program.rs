@@ -597,15 +597,15 @@ fn arrays_go_in_and_come_out_as_numpy_writes_them() {
 #[test]
 fn a_picture_is_read_in_all_eight_bits_where_the_loadable_says_so() {
     use nvdla_compiler::compiler::Compiler;
+    use nvdla_compiler::import::model::{Model, Options};
     use nvdla_compiler::ir::{Color, Preprocess};
-    use nvdla_compiler::model::{Model, Options};
 
     let model = Model::open(example("lenet.onnx").as_ref(), &Options::default()).unwrap();
     let preprocess = Preprocess { std: vec![255.0], color: Color::Gray, ..Preprocess::default() };
     let compiler = Compiler::new(&nvdla_uapi::config::NV_SMALL)
         .preprocess(preprocess)
         .table(fs::read_to_string(example("lenet.scales.json")).unwrap())
-        .bytes(nvdla_compiler::lower::Bytes::Eight);
+        .bytes(nvdla_compiler::options::Bytes::Eight);
     let folder = Folder::new();
     folder.write("net.nvdla", &compiler.compile(&model).unwrap().loadable);
     let run = |input: &[&str]| {
@@ -632,9 +632,11 @@ fn a_picture_is_read_in_all_eight_bits_where_the_loadable_says_so() {
 /// LeNet in int8 for a configuration.
 fn lenet_for(config: &'static nvdla_uapi::config::Config) -> Vec<u8> {
     use nvdla_compiler::ir::{Color, Preprocess};
-    let model =
-        nvdla_compiler::model::Model::open(example("lenet.onnx").as_ref(), &nvdla_compiler::model::Options::default())
-            .unwrap();
+    let model = nvdla_compiler::import::model::Model::open(
+        example("lenet.onnx").as_ref(),
+        &nvdla_compiler::import::model::Options::default(),
+    )
+    .unwrap();
     let preprocess = Preprocess { std: vec![255.0], color: Color::Gray, ..Preprocess::default() };
     let table = fs::read_to_string(example("lenet.scales.json")).unwrap();
     let compiler = nvdla_compiler::compiler::Compiler::new(config).preprocess(preprocess).table(table);

@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 
 use nvdla_compiler::compiler::{Compiler, MIXED_SHARE};
+use nvdla_compiler::import::model::{Model, Options};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
-use nvdla_compiler::lower::Optimize;
-use nvdla_compiler::model::{Model, Options};
+use nvdla_compiler::options::Optimize;
 use nvdla_runtime::configuration;
 use nvdla_uapi::reg::values::Precision;
 use pyo3::prelude::*;

@@ -2,16 +2,16 @@
 
 //! Lowers functions of elements and operations on two tensors to SDP.
 
-use super::nodes::Builder;
-use super::step::{Combine, Kind, Pipe, PostOp, Tensor, TensorId};
-use super::tails;
+use crate::build::nodes::Builder;
 use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
+use crate::net::step::{Combine, Kind, Pipe, PostOp, Tensor, TensorId};
+use crate::numbers::tails;
 
 /// The arguments of a table if nothing is known of them.
 const UNKNOWN: [f32; 2] = [-16.0, 16.0];
 
 impl Builder<'_> {
-    pub(super) fn unary(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
+    pub(crate) fn unary(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
         let config = self.config;
         let tables = config.sdp_lut && config.sdp_ew;
         let limits = |low: f32, high: f32| {
@@ -62,7 +62,7 @@ impl Builder<'_> {
     }
 
     /// Adds a step with its post-operations. It is divided into several steps if it needs more sub-units than SDP has.
-    pub(super) fn split(
+    pub(crate) fn split(
         &mut self,
         node: &ir::Node,
         kind: Kind,
@@ -95,7 +95,7 @@ impl Builder<'_> {
         self.step(node, kind, &[input], post_ops, output);
     }
 
-    pub(super) fn binary(&mut self, node: &ir::Node, binary: Binary) -> Result<(), String> {
+    pub(crate) fn binary(&mut self, node: &ir::Node, binary: Binary) -> Result<(), String> {
         let graph = self.graph;
         let [a, b] = [node.inputs[0], node.inputs[1]];
         let shape = |id| graph.shape(id);

@@ -11,33 +11,30 @@ use std::sync::Arc;
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 
-use super::nodes::Builder;
-use super::step::{Combine, Convolution, Kind, PostOp, Tensor, TensorId, LARGEST_STRIDE};
+use crate::build::nodes::Builder;
 use crate::float;
 use crate::ir::{self, Op};
+use crate::net::step::{Combine, Convolution, Kind, PostOp, Tensor, TensorId};
+use crate::target::{LARGEST_EXTENT, LARGEST_KERNEL, LARGEST_STRIDE};
 
 /// The greatest number of elements of an input or output.
 const MAX_ELEMENTS: usize = 4096;
 /// The greatest number of factors.
 const MAX_FACTORS: usize = 1 << 22;
-/// The largest side of a kernel.
-pub(super) const LARGEST_KERNEL: usize = 32;
-/// The greatest number of channels of a cube.
-const MAX_CHANNELS: usize = 8192;
 
 /// An input of a linear operator.
-pub(super) struct Operand {
+pub(crate) struct Operand {
     /// The tensor; unused for a constant.
-    pub(super) tensor: TensorId,
+    pub(crate) tensor: TensorId,
     /// Its shape in the model.
-    pub(super) shape: Vec<usize>,
+    pub(crate) shape: Vec<usize>,
     /// Its values, if it is constant.
-    pub(super) constant: Option<Arc<[f32]>>,
+    pub(crate) constant: Option<Arc<[f32]>>,
 }
 
 impl Builder<'_> {
     /// The inputs of a node.
-    pub(super) fn operands(&self, node: &ir::Node) -> Vec<Operand> {
+    pub(crate) fn operands(&self, node: &ir::Node) -> Vec<Operand> {
         let operand = |&id: &ir::TensorId| {
             let ir::Tensor { shape, constant, .. } = self.graph.tensor(id);
             Operand { tensor: id.0, shape: shape.clone(), constant: constant.clone() }
@@ -47,14 +44,14 @@ impl Builder<'_> {
 
     /// Computes a node that is linear in its inputs that are not constant. If that is not possible, returns an error with
     /// `reason`, why the node could not be computed otherwise.
-    pub(super) fn linear_node(&mut self, node: &ir::Node, reason: String) -> Result<(), String> {
+    pub(crate) fn linear_node(&mut self, node: &ir::Node, reason: String) -> Result<(), String> {
         let operands = self.operands(node);
         let shape = self.graph.shape(node.output).to_vec();
         self.linear(node, &node.op, &operands, (node.output.0, &shape), reason)
     }
 
     /// Computes an operator that is linear in its inputs that are not constant, for a node. `output` has its shape in the model.
-    pub(super) fn linear(
+    pub(crate) fn linear(
         &mut self,
         node: &ir::Node,
         op: &Op,
@@ -70,7 +67,7 @@ impl Builder<'_> {
         let apart = positions * Atoms::of(self.config, Precision::Int8).filled(channels);
         if sizes.iter().chain([&elements]).any(|&size| size > MAX_ELEMENTS)
             || sizes.iter().sum::<usize>() * elements > MAX_FACTORS
-            || positions > 1 && apart > MAX_CHANNELS
+            || positions > 1 && apart > LARGEST_EXTENT as usize
         {
             return Err(format!("{reason}, and {elements} elements are too many for a product with a matrix"));
         }
@@ -159,7 +156,7 @@ impl Builder<'_> {
     }
 
     /// A part of a tensor: first line and column, number of lines and columns.
-    pub(super) fn window(&mut self, node: &ir::Node, of: TensorId, start: [usize; 2], size: [usize; 2]) -> TensorId {
+    pub(crate) fn window(&mut self, node: &ir::Node, of: TensorId, start: [usize; 2], size: [usize; 2]) -> TensorId {
         let Tensor { name, shape, range, .. } = self.net.tensors[of].clone();
         let size = size.map(|extent| extent as u32);
         if shape[1..] == size {
@@ -172,7 +169,7 @@ impl Builder<'_> {
     }
 
     /// A tensor broadcast to a larger shape, as an operand of a binary operator.
-    pub(super) fn extended(
+    pub(crate) fn extended(
         &mut self,
         node: &ir::Node,
         small: ir::TensorId,
@@ -192,7 +189,7 @@ impl Builder<'_> {
 
     /// A convolution, in parts if its kernels are larger than the hardware's. Each part has a part of the kernel's lines and
     /// columns, and adds the result of the parts before. Fails before it adds steps.
-    pub(super) fn convolve(
+    pub(crate) fn convolve(
         &mut self,
         node: &ir::Node,
         conv: Convolution,
@@ -256,7 +253,7 @@ impl Builder<'_> {
     }
 
     /// Softmax along any axis: the axis is moved to the channels, and the result is moved back.
-    pub(super) fn softmax(&mut self, node: &ir::Node, axis: usize) -> Result<(), String> {
+    pub(crate) fn softmax(&mut self, node: &ir::Node, axis: usize) -> Result<(), String> {
         let shape = self.graph.shape(node.inputs[0]).to_vec();
         let (x, output) = (node.inputs[0].0, node.output.0);
         let outer: usize = shape[..axis].iter().product();

@@ -6,10 +6,11 @@
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 
-use super::convolution::MAX_CHANNELS;
-use super::nodes::Builder;
-use super::step::{Convolution, Kind, Tensor, TensorId, LARGEST_STRIDE};
+use crate::build::nodes::Builder;
 use crate::ir::{self, Coordinates, PadMode};
+use crate::net::step::{Convolution, Kind, Tensor, TensorId};
+use crate::target::LARGEST_EXTENT;
+use crate::target::LARGEST_STRIDE;
 
 /// The greatest number of lines or columns that are added to a tensor by single copies.
 const MAX_COPIES: usize = 64;
@@ -75,7 +76,7 @@ impl Builder<'_> {
 
     /// A convolution with a stride above the hardware's: a convolution with a smaller stride over lines and columns that are
     /// apart, which copies store next to one another as channels.
-    pub(super) fn strided(
+    pub(crate) fn strided(
         &mut self,
         node: &ir::Node,
         conv: &Convolution,
@@ -86,7 +87,7 @@ impl Builder<'_> {
         let [_, rows, columns] = self.net.tensors[output].shape;
         let grid = [(0, rows), (1, columns)].map(|(axis, extent)| Grid::new(&conv.op, axis, extent as usize));
         let phases = grid[0].phases.len() * grid[1].phases.len();
-        if phases * self.filled(channels) > MAX_CHANNELS as usize {
+        if phases * self.filled(channels) > LARGEST_EXTENT as usize {
             let [y, x] = conv.op.stride;
             return Err(format!(
                 "strides of {y} and {x} over {channels} channels, which need {phases} times as many channels"
@@ -171,7 +172,7 @@ impl Builder<'_> {
 
     /// A tensor surrounded by lines and columns that repeat or mirror its own. `before` and `after` are numbers of lines and
     /// columns.
-    pub(super) fn surrounded(
+    pub(crate) fn surrounded(
         &mut self,
         node: &ir::Node,
         mut x: TensorId,
@@ -212,7 +213,7 @@ impl Builder<'_> {
     /// Bilinear resizing by whole factors: the elements of a block are weighted sums of the element and its neighbours, with the
     /// same weights in all blocks. A convolution computes them as channels. Beyond the border the last line and column are
     /// repeated.
-    pub(super) fn bilinear(&mut self, node: &ir::Node, resize: &ir::Resize, factors: [u32; 2]) -> Result<(), String> {
+    pub(crate) fn bilinear(&mut self, node: &ir::Node, resize: &ir::Resize, factors: [u32; 2]) -> Result<(), String> {
         let (x, output) = (node.inputs[0].0, node.output.0);
         let [channels, height, width] = self.net.tensors[x].shape;
         // For each element of a block: the first neighbour, and the weight of the second one.
@@ -229,7 +230,7 @@ impl Builder<'_> {
         };
         let shares = [axis(factors[0])?, axis(factors[1])?];
         let phases = (factors[0] * factors[1]) as usize;
-        if phases * self.filled(channels) > MAX_CHANNELS as usize {
+        if phases * self.filled(channels) > LARGEST_EXTENT as usize {
             return Err(format!("a bilinear resize of {channels} channels by {factors:?}"));
         }
         let ends = [0, 1].map(|axis| {

@@ -4,10 +4,9 @@
 
 use nvdla_uapi::config::Config;
 
-use super::crop::crop;
-use super::fuse::fuse;
-use super::step::{Convolution, Kind, Lrn, Net, PostOp, Step, Tensor, TensorId, LARGEST_STRIDE};
 use crate::ir::{self, Graph, Op, Ranges, Refusal, Unreadable};
+use crate::net::step::{Convolution, Kind, Lrn, Net, PostOp, Step, Tensor, TensorId};
+use crate::target::LARGEST_STRIDE;
 
 /// Converts a graph to steps. The error lists all nodes that cannot be mapped, and all outputs that are constant.
 pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> Result<Net, Unreadable> {
@@ -41,10 +40,7 @@ pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> 
     if !builder.refusals.is_empty() {
         return Err(Unreadable(builder.refusals, before(graph, &live, refused)));
     }
-    let mut net = builder.net;
-    fuse(&mut net, config);
-    crop(&mut net);
-    Ok(net)
+    Ok(builder.net)
 }
 
 /// The names of tensors that need no refused node, and that are outputs, or inputs of a node that needs a refused one.
@@ -104,16 +100,16 @@ pub(crate) fn folded(tensor: &ir::Tensor) -> [u32; 3] {
 }
 
 /// The state of building a network of steps.
-pub(super) struct Builder<'a> {
-    pub(super) graph: &'a Graph,
-    pub(super) config: &'static Config,
-    pub(super) net: Net,
+pub(crate) struct Builder<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) config: &'static Config,
+    pub(crate) net: Net,
     refusals: Vec<Refusal>,
 }
 
 impl Builder<'_> {
     /// Adds a step of a node.
-    pub(super) fn step(
+    pub(crate) fn step(
         &mut self,
         node: &ir::Node,
         kind: Kind,
@@ -126,7 +122,7 @@ impl Builder<'_> {
     }
 
     /// Adds a step with one input and the node's own output.
-    pub(super) fn simple(&mut self, node: &ir::Node, kind: Kind, post_ops: Vec<PostOp>) {
+    pub(crate) fn simple(&mut self, node: &ir::Node, kind: Kind, post_ops: Vec<PostOp>) {
         self.step(node, kind, &[node.inputs[0].0], post_ops, node.output.0);
     }
 
@@ -379,7 +375,7 @@ impl Builder<'_> {
     }
 
     /// A convolution whose kernels read one channel each, with as many kernels per channel as there are weights for it.
-    pub(super) fn depthwise(
+    pub(crate) fn depthwise(
         &mut self,
         node: &ir::Node,
         op: ir::Convolution,

@@ -2,14 +2,14 @@
 
 //! Operators over windows that no unit computes directly: large poolings, deconvolutions, and resizing.
 
-use super::nodes::Builder;
-use super::pool::LARGEST_WINDOW;
-use super::step::{Convolution, Kind, Tensor, TensorId};
+use crate::build::nodes::Builder;
 use crate::ir::{self, Pool};
+use crate::net::step::{Convolution, Kind, Tensor, TensorId};
+use crate::target::LARGEST_WINDOW;
 
 impl Builder<'_> {
     /// A pooling, whose window may be larger than PDP's. Fails only for averages.
-    pub(super) fn pool(&mut self, node: &ir::Node, mut pool: Pool) -> Result<(), String> {
+    pub(crate) fn pool(&mut self, node: &ir::Node, mut pool: Pool) -> Result<(), String> {
         let most = LARGEST_WINDOW;
         let mut input = node.inputs[0].0;
         if pool.kernel.iter().all(|&side| side <= most) {
@@ -77,7 +77,7 @@ impl Builder<'_> {
         Ok(())
     }
     /// A deconvolution of stride s is s x s convolutions, each with every s-th weight, whose outputs are interleaved.
-    pub(super) fn deconvolution(&mut self, node: &ir::Node, op: &ir::Convolution) -> Result<(), String> {
+    pub(crate) fn deconvolution(&mut self, node: &ir::Node, op: &ir::Convolution) -> Result<(), String> {
         let graph = self.graph;
         let weights = graph.constant(node.inputs[1]).ok_or("its weights are not constant")?;
         let [c, per_group, r, s] =
@@ -178,7 +178,7 @@ impl Builder<'_> {
         self.step(node, Kind::Slice { start: [0; 3], step: [1; 2] }, &[whole], Vec::new(), out);
     }
 
-    pub(super) fn resize(&mut self, node: &ir::Node, resize: &ir::Resize) -> Result<(), String> {
+    pub(crate) fn resize(&mut self, node: &ir::Node, resize: &ir::Resize) -> Result<(), String> {
         let (x, out) = (node.inputs[0].0, node.output.0);
         let ([_, h, w], [_, out_h, out_w]) = (self.net.tensors[x].shape, self.net.tensors[out].shape);
         if [out_h, out_w] == [h, w] {

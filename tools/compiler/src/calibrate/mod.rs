@@ -4,10 +4,12 @@
 //!
 //! NVDLA's int8 is symmetric: value = integer * scale, integers from -128 to 127.
 
+mod error;
 mod histogram;
 pub mod samples;
 pub mod table;
 
+pub use error::Error;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -18,23 +20,6 @@ use crate::ir::{zero_point, Graph, Op, PoolKind, Quantization, Range, Ranges, Te
 use crate::quantize::{round_plane, LARGEST};
 use histogram::Histogram;
 pub use histogram::Method;
-
-/// Why scales cannot be determined.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A sample cannot be read, or does not fit the network.
-    #[error("{0}")]
-    Sample(String),
-    /// The table of scales cannot be read.
-    #[error("{0}")]
-    Table(String),
-    /// Tensors without a scale.
-    #[error("no scale is known for {}; give samples to measure them (--calibrate)", .0.join(", "))]
-    Missing(Vec<String>),
-    /// A tensor that has no finite values.
-    #[error("the tensor \"{0}\" has values that are not finite on the samples")]
-    NotFinite(String),
-}
 
 /// The values of each activation on samples, from which a method chooses scales.
 #[derive(Clone, Debug)]

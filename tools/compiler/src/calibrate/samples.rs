@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use image::imageops::FilterType;
 
-use super::Error;
+use super::error::Error;
 use crate::ir::{Color, Fit, Graph, Preprocess};
-use crate::npy;
+use nvdla_runtime::npy;
 
 const PICTURES: [&str; 6] = ["pgm", "ppm", "pnm", "png", "jpg", "jpeg"];
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Error;
+use super::error::Error;
 use crate::ir::{Graph, Range, Ranges};
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]

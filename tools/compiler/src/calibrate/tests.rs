@@ -3,7 +3,7 @@
 // The scales are exact quotients.
 #![allow(clippy::float_cmp)]
 
-use super::*;
+use crate::calibrate::*;
 
 /// relu(x), followed by a softmax.
 fn graph() -> Graph {

@@ -9,127 +9,25 @@
 //! In Winograd mode the sequencer takes tiles of 4 x 4 inputs for 2 x 2 outputs. Its output is whole tiles of 4 x 4, and the
 //! padding behind its input fills the last tiles (register manual; the hardware project's `NV_NVDLA_CDMA_wg.v`).
 
-use nvdla_estimate::{pipeline, ConvShape, Cube as Volume, Host, Memory, SdpShape, Writes};
+use nvdla_estimate::{ConvShape, Cube as Volume, SdpShape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, DataFormat, MemoryType, PixelOverride};
 use nvdla_uapi::layout::align::Data;
-use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::weight::{Compressed, Direct, Geometry, Groups, Image, PostExtension, Surfaces, Winograd};
 use nvdla_uapi::layout::{self, bytes, Extents};
 use nvdla_uapi::reg::values::{ConvMode, Precision, WeightFormat};
 use nvdla_uapi::reg::{cdma, csc};
 
-use super::numbers::{Numbers, PRA_TRUNCATE};
-use super::place::Map;
-use super::step::{Convolution, Kind, Step};
-use super::{sdp, Lowering, Region, View};
-use crate::assemble::program::{Base, Cube, Format, Unit};
-use crate::cbuf::{self, Banks, WeightSize};
+use super::cbuf::{self, Banks, WeightSize};
+use crate::codegen::lowering::Lowering;
+use crate::codegen::sdp;
+use crate::codegen::view::{Region, View};
 use crate::error::Error;
-
-/// Cycles of a register write, bytes of DRAM per cycle and cycles of latency for the time estimates behind decisions: the
-/// defaults of `nvdla_runtime --profile`.
-pub(super) const REGISTER_WRITE: f64 = 100.0;
-pub(super) const BYTES_PER_CYCLE: u32 = 10;
-const LATENCY: u32 = 100;
-/// The height and width of Winograd's output tiles.
-pub(super) const TILE: u32 = 4;
-/// The greatest number of channels of a cube.
-pub(super) const MAX_CHANNELS: u32 = 8192;
-
-/// Outputs along one axis, and the inputs that they need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    /// First output.
-    pub(super) first: u32,
-    /// Outputs.
-    pub(super) count: u32,
-    /// First input.
-    pub(super) input_first: u32,
-    /// Inputs.
-    pub(super) input_count: u32,
-    /// Padding before.
-    pub(super) before: u32,
-    /// Padding after.
-    pub(super) after: u32,
-}
-
-impl Span {
-    /// Number of inputs with their padding.
-    fn padded(&self) -> u32 {
-        self.before + self.input_count + self.after
-    }
-
-    /// The span with the padding that fills Winograd's last tiles.
-    pub(super) fn tiled(self) -> Self {
-        Self { after: self.count + TILE - self.before - self.input_count, ..self }
-    }
-}
-
-/// Windows along one axis.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
-    /// Elements of the input.
-    pub(super) input: u32,
-    /// Elements of the output.
-    pub(super) output: u32,
-    /// Elements that a window spans, dilation included.
-    pub(super) window: u32,
-    /// Distance between two windows.
-    pub(super) stride: u32,
-    /// Padding before the first element.
-    pub(super) pad: u32,
-}
-
-impl Axis {
-    /// The span of `count` outputs from `first` on.
-    pub(super) fn span(&self, first: u32, count: u32) -> Span {
-        // Counted from the first padding element.
-        let begin = first * self.stride;
-        let end = (first + count - 1) * self.stride + self.window;
-        let input_first = begin.saturating_sub(self.pad).min(self.input - 1);
-        let input_end = end.saturating_sub(self.pad).clamp(input_first + 1, self.input);
-        Span {
-            first,
-            count,
-            input_first,
-            input_count: input_end - input_first,
-            before: self.pad.saturating_sub(begin),
-            after: end.saturating_sub(self.pad + self.input),
-        }
-    }
-
-    /// Whether the last windows lie wholly in the padding behind the input. No span can begin there.
-    fn ends_behind(&self) -> bool {
-        (self.output - 1) * self.stride >= self.pad + self.input
-    }
-
-    /// Spans of at most `most` inputs and `outputs` outputs each, which cover the axis; `None` if one output needs more inputs, or
-    /// if a span would begin behind the input.
-    pub(super) fn split(&self, most: u32, outputs: u32) -> Option<Vec<Span>> {
-        let mut spans = Vec::new();
-        let mut first = 0;
-        while first < self.output {
-            let fits = |count: u32| count <= outputs && self.span(first, count).input_count <= most;
-            // The inputs of a span increase with its outputs, so a binary search works.
-            let (mut low, mut high) = (0, self.output - first);
-            while low < high {
-                let middle = (low + high).div_ceil(2);
-                if fits(middle) {
-                    low = middle;
-                } else {
-                    high = middle - 1;
-                }
-            }
-            if low == 0 || first * self.stride >= self.pad + self.input {
-                return None;
-            }
-            spans.push(self.span(first, low));
-            first += low;
-        }
-        Some(spans)
-    }
-}
+use crate::net::access::{slices, Axis, Span};
+use crate::net::step::{Convolution, Kind, Mode, Step};
+use crate::numbers::quantizer::Numbers;
+use crate::schedule::program::{Base, Cube, Format, Unit};
+use crate::target::{LARGEST_DILATION, LARGEST_KERNEL, LARGEST_STRIDE, PRA_TRUNCATE, TILE};
 
 /// A convolution's windows along both axes: lines, columns.
 fn axes(conv: &Convolution, input: &View, output: &View) -> [Axis; 2] {
@@ -142,56 +40,6 @@ fn axes(conv: &Convolution, input: &View, output: &View) -> [Axis; 2] {
         stride: conv.op.stride[at] as u32,
         pad: pads[at] as u32,
     })
-}
-
-/// Whether a convolution can read an image. The columns become channels, so they must be adjacent.
-pub(super) fn reads_images(conv: &Convolution, components: u32) -> bool {
-    conv.op.dilation == [1, 1]
-        && conv.op.group == 1
-        && conv.op.kernel.iter().all(|&extent| extent <= 32)
-        && conv.op.kernel[1] as u32 * components <= 128
-        && conv.op.stride.iter().all(|&stride| stride <= 8)
-}
-
-/// The channel map of an output whose kernels are so large that the convolution buffer holds fewer than an atom's channels.
-/// `precision` is that of the convolution, and `atoms` those of maps.
-pub(super) fn forced_map(
-    config: &Config,
-    precision: Precision,
-    atoms: Atoms,
-    conv: &Convolution,
-    input: &Map,
-    output: [u32; 3],
-) -> Option<Vec<u32>> {
-    if conv.op.group != 1 {
-        return None;
-    }
-    let window = (conv.op.kernel[0] * conv.op.kernel[1]) as u64;
-    let kernel = u64::from(input.extent) * window * u64::from(bytes(precision));
-    let bank = u64::from(config.cbuf_bank_bytes());
-    let group = u64::from(Geometry::of(config, precision).group_kernels).min(u64::from(output[0]));
-    // The map if `data` banks are left for data; `None` if filled atoms leave them anyway.
-    let map = |data: u64| -> Option<Vec<u32>> {
-        let room = (u64::from(config.cbuf_banks) - data) * bank;
-        if kernel * group <= room || kernel * atoms.elements() as u64 <= room {
-            return None;
-        }
-        let chunk = (room / kernel) as u32;
-        let of = |k: u32| atoms.channel((k / chunk) as usize, (k % chunk) as usize) as u32;
-        (chunk > 0).then(|| (0..output[0]).map(of).collect())
-    };
-    let fits =
-        |map: &Option<Vec<u32>>| map.as_ref().is_none_or(|map| map.last().is_none_or(|&last| last < MAX_CHANNELS));
-    // Two banks for data, if with four the atoms with fewer channels would be more than a cube has.
-    Some(map(4)).filter(fits).unwrap_or_else(|| map(2))
-}
-
-/// The kind of data that the sequencer reads from the convolution buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    Direct,
-    Image,
-    Winograd,
 }
 
 /// The order of a block's weights in memory.
@@ -227,7 +75,7 @@ struct Block {
 }
 
 /// A pair of operations: columns and lines, convolution buffer entries per slice, and banks.
-pub(super) struct Tile {
+pub(crate) struct Tile {
     x: Span,
     y: Span,
     entries: u32,
@@ -235,7 +83,7 @@ pub(super) struct Tile {
 }
 
 /// The properties that all operations of a block share.
-pub(super) struct Part {
+pub(crate) struct Part {
     precision: Precision,
     block: Block,
     weights: Weights,
@@ -245,7 +93,7 @@ pub(super) struct Part {
 }
 
 impl Lowering<'_> {
-    pub(super) fn convolution(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
+    pub(crate) fn convolution(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let Kind::Convolution(conv) = &step.kind else { return Ok(()) };
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = self.ends(step);
@@ -305,7 +153,7 @@ impl Lowering<'_> {
     }
 
     /// The parts of a convolution.
-    pub(super) fn parts(
+    pub(crate) fn parts(
         &self,
         name: &str,
         conv: &Convolution,
@@ -363,12 +211,11 @@ impl Lowering<'_> {
             Some(Tile { banks: Banks { weights: banks.weights, ..tile.banks }, ..*tile })
         };
         let tiles: Vec<Tile> = part.tiles.iter().map(tile).collect::<Option<_>>()?;
-        let memory = self.memory();
         let cycles = |weight_bytes: u64, tiles: &[Tile]| -> u64 {
             let time = |tile: &Tile| {
                 let shape = ConvShape { weight_bytes, ..Self::shape(part, tile, Mode::Direct) };
                 let sdp = SdpShape::new(shape.output, Volume { memory: MemoryType::Mc, ..shape.output });
-                pipeline(Some(&shape), Some(&sdp), None, self.config, &memory).cycles
+                self.cost.pipeline(&shape, &sdp, None)
             };
             tiles.iter().map(time).sum()
         };
@@ -376,13 +223,8 @@ impl Lowering<'_> {
             .then_some((tiles, Surfaces { weights, wmb, wgs }))
     }
 
-    /// The memory with which times are estimated.
-    pub(super) fn memory(&self) -> Memory {
-        Memory::new(self.config, LATENCY, BYTES_PER_CYCLE.into())
-    }
-
     /// The shapes with which the time of a convolution's operations is estimated.
-    pub(super) fn shapes(parts: &[Part], mode: Mode) -> Vec<ConvShape> {
+    pub(crate) fn shapes(parts: &[Part], mode: Mode) -> Vec<ConvShape> {
         parts.iter().flat_map(|part| part.tiles.iter().map(|tile| Self::shape(part, tile, mode))).collect()
     }
 
@@ -415,8 +257,7 @@ impl Lowering<'_> {
         let (bank, banks) = (u64::from(self.config.cbuf_bank_bytes()), u64::from(self.config.cbuf_banks));
         let group_kernels = Geometry::of(self.config, source.precision).group_kernels;
         let pixels = u64::from(target.height) * u64::from(target.width);
-        let host = Host::new(REGISTER_WRITE);
-        let set_up = host.cycles(Writes::OF_PART.registers);
+        let set_up = self.cost.part_writes();
         // Blocks of `size` channels, whether all of them fit the convolution buffer, and their cycles.
         let cut = |size: u32| -> (bool, u64, Vec<Block>) {
             let mut blocks = Vec::new();
@@ -434,8 +275,8 @@ impl Lowering<'_> {
                 let kernel = u64::from(input) * window * u64::from(bytes(source.precision));
                 // The registers of an operation are written while the previous one computes. Its first weights are read before it
                 // computes. All of this time is counted, so that loadables do not grow for a small gain.
-                cycles += (steps * window * pixels).max(set_up) + host.hand_over;
-                cycles += kernel * u64::from(count) / u64::from(BYTES_PER_CYCLE);
+                cycles += (steps * window * pixels).max(set_up) + self.cost.hand_over();
+                cycles += self.cost.moving(kernel * u64::from(count));
                 fits &= (kernel * u64::from(group_kernels.min(count))).div_ceil(bank) < banks;
                 blocks.push(Block { output: (first, count), input: (low, input) });
             }
@@ -663,15 +504,6 @@ fn pack(conv: &Convolution, numbers: &Numbers, source: &View, target: &View, par
     packed
 }
 
-/// The number of convolution buffer slices of a part. In Winograd's mode they include the padding.
-pub(super) fn slices(y: &Span, mode: Mode) -> u32 {
-    if mode == Mode::Winograd {
-        y.padded()
-    } else {
-        y.input_count
-    }
-}
-
 /// The number of lines of an image's kernels that CSC processes at once: the least with which a kernel takes the fewest steps.
 /// `channels` is the number after pre-extension.
 fn post_extension(config: &Config, channels: u32, rows: u32) -> PostExtension {
@@ -685,62 +517,23 @@ fn post_extension(config: &Config, channels: u32, rows: u32) -> PostExtension {
 
 /// Checks the limits of the hardware's register fields.
 fn limits(name: &str, conv: &Convolution) -> Result<(), Error> {
-    let stride_most = csc::D_CONV_STRIDE_EXT::CONV_X_STRIDE_EXT.max() + 1;
-    let dilation_most = csc::D_DILATION_EXT::X_DILATION_EXT.max() + 1;
-    let kernel_most = csc::D_WEIGHT_SIZE_EXT_0::WEIGHT_WIDTH_EXT.max() + 1;
     let pads = conv.op.padding;
     let checks = [
-        ("kernel height", conv.op.kernel[0], kernel_most),
-        ("kernel width", conv.op.kernel[1], kernel_most),
-        ("vertical stride", conv.op.stride[0], stride_most),
-        ("horizontal stride", conv.op.stride[1], stride_most),
-        ("vertical dilation", conv.op.dilation[0], dilation_most),
-        ("horizontal dilation", conv.op.dilation[1], dilation_most),
-        ("padding on the left", pads.left, cdma::D_ZERO_PADDING::PAD_LEFT.max()),
-        ("padding on the right", pads.right, cdma::D_ZERO_PADDING::PAD_RIGHT.max()),
-        ("padding at the top", pads.top, cdma::D_ZERO_PADDING::PAD_TOP.max()),
-        ("padding at the bottom", pads.bottom, cdma::D_ZERO_PADDING::PAD_BOTTOM.max()),
+        ("kernel height", conv.op.kernel[0], LARGEST_KERNEL),
+        ("kernel width", conv.op.kernel[1], LARGEST_KERNEL),
+        ("vertical stride", conv.op.stride[0], LARGEST_STRIDE),
+        ("horizontal stride", conv.op.stride[1], LARGEST_STRIDE),
+        ("vertical dilation", conv.op.dilation[0], LARGEST_DILATION),
+        ("horizontal dilation", conv.op.dilation[1], LARGEST_DILATION),
+        ("padding on the left", pads.left, cdma::D_ZERO_PADDING::PAD_LEFT.max() as usize),
+        ("padding on the right", pads.right, cdma::D_ZERO_PADDING::PAD_RIGHT.max() as usize),
+        ("padding at the top", pads.top, cdma::D_ZERO_PADDING::PAD_TOP.max() as usize),
+        ("padding at the bottom", pads.bottom, cdma::D_ZERO_PADDING::PAD_BOTTOM.max() as usize),
     ];
-    match checks.iter().find(|(_, value, most)| *value as u64 > u64::from(*most)) {
+    match checks.iter().find(|(_, value, most)| value > most) {
         Some((what, value, most)) => {
             Err(Error::unsupported(name, format!("{what} {value} is more than the hardware's {most}")))
         }
         None => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Each output reads the same inputs in every division into spans.
-    #[test]
-    fn spans_read_what_the_whole_reads() {
-        for (window, stride, pad, input, most) in
-            [(3, 1, 1, 10, 3), (3, 2, 1, 11, 5), (9, 1, 4, 20, 12), (7, 3, 3, 30, 8)]
-        {
-            let output = (input + 2 * pad - window) / stride + 1;
-            let axis = Axis { input, output, window, stride, pad };
-            let spans = axis.split(most, output).unwrap();
-            assert!(spans.len() > 1);
-            let mut next = 0;
-            for span in spans {
-                assert_eq!(span.first, next);
-                assert!(span.input_count <= most, "{span:?}");
-                for at in 0..span.count {
-                    // Both are counted from the first padding element of the whole input.
-                    let wanted = (span.first + at) * stride;
-                    assert_eq!(wanted, at * stride + span.input_first + pad - span.before, "{span:?}");
-                }
-                let reach = (span.count - 1) * stride + window;
-                assert!(span.before + span.input_count + span.after >= reach, "{span:?}");
-                next += span.count;
-            }
-            assert_eq!(next, output);
-        }
-        assert_eq!(Axis { input: 10, output: 8, window: 3, stride: 1, pad: 0 }.split(2, 8), None);
-        // The last windows lie in the padding, behind the input.
-        assert!(Axis { input: 4, output: 8, window: 1, stride: 1, pad: 2 }.split(4, 8).is_some());
-        assert_eq!(Axis { input: 4, output: 8, window: 1, stride: 1, pad: 2 }.split(4, 6), None);
     }
 }

@@ -4,18 +4,18 @@
 //! average that does not count padding is divided into parts with equal windows.
 
 use nvdla_uapi::desc;
-use nvdla_uapi::reg::pdp::{D_POOLING_KERNEL_CFG, D_POOLING_PADDING_CFG};
+use nvdla_uapi::reg::pdp::D_POOLING_PADDING_CFG;
 use nvdla_uapi::reg::values::PoolingMethod;
 
-use super::convolution::{Axis, Span};
-use super::step::{Kind, Step};
-use super::{Lowering, Region};
-use crate::assemble::program::Unit;
+use crate::codegen::lowering::Lowering;
+use crate::codegen::view::Region;
 use crate::error::Error;
 use crate::ir::PoolKind;
+use crate::net::access::{Axis, Span};
+use crate::net::step::{Kind, Step};
+use crate::schedule::program::Unit;
+use crate::target::{LARGEST_POOL_STRIDE, LARGEST_WINDOW};
 
-/// The largest height or width of a window.
-pub(super) const LARGEST_WINDOW: usize = 8;
 
 /// Windows of one size along one axis.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ struct Windows {
 }
 
 impl Lowering<'_> {
-    pub(super) fn pool(&mut self, number: usize, step: &Step) -> Result<(), Error> {
+    pub(crate) fn pool(&mut self, number: usize, step: &Step) -> Result<(), Error> {
         let Kind::Pool(pool) = step.kind else { return Ok(()) };
         let name = self.placed.net.tensors[step.output].name.clone();
         if !self.config.pdp {
@@ -35,8 +35,8 @@ impl Lowering<'_> {
         let checks = [
             ("pooling height", pool.kernel[0], LARGEST_WINDOW as u32),
             ("pooling width", pool.kernel[1], LARGEST_WINDOW as u32),
-            ("vertical stride", pool.stride[0], D_POOLING_KERNEL_CFG::KERNEL_STRIDE_HEIGHT.max() + 1),
-            ("horizontal stride", pool.stride[1], D_POOLING_KERNEL_CFG::KERNEL_STRIDE_WIDTH.max() + 1),
+            ("vertical stride", pool.stride[0], LARGEST_POOL_STRIDE as u32),
+            ("horizontal stride", pool.stride[1], LARGEST_POOL_STRIDE as u32),
             ("padding on the left", pool.padding.left, D_POOLING_PADDING_CFG::PAD_LEFT.max()),
             ("padding at the top", pool.padding.top, D_POOLING_PADDING_CFG::PAD_TOP.max()),
         ];

@@ -9,18 +9,17 @@ use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
 use nvdla_uapi::layout::{precision, Extents};
 use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandUse, Precision, RubikMode};
 
-use super::convolution::{Mode, MAX_CHANNELS};
-use super::numbers::{Numbers, Operand, Stages, XActivation};
-use super::step::{Kind, Step, TensorId};
-use super::{Lowering, Region, View};
-use crate::assemble::program::{Base, Cube, Unit};
+use crate::codegen::lowering::Lowering;
+use crate::codegen::view::{Region, View};
 use crate::error::Error;
-
-/// The greatest stride of a contraction (the fields of Rubik's D_DECONV_STRIDE).
-const CONTRACTION: u32 = 32;
+use crate::net::step::Mode;
+use crate::net::step::{Kind, Step, TensorId};
+use crate::numbers::quantizer::{Numbers, Operand, Stages, XActivation};
+use crate::schedule::program::{Base, Cube, Unit};
+use crate::target::{LARGEST_CONTRACTION, LARGEST_EXTENT};
 
 /// An enabled converter.
-pub(super) fn converter(scale: i16, truncate: u8) -> desc::CvtParam {
+pub(crate) fn converter(scale: i16, truncate: u8) -> desc::CvtParam {
     desc::CvtParam { scale, truncate, enable: 1, offset: 0 }
 }
 
@@ -48,7 +47,7 @@ struct Strides {
 }
 
 /// SDP's descriptor, the precision that it computes in, and the sources of its operands.
-pub(super) struct SdpSetup {
+pub(crate) struct SdpSetup {
     op: desc::SdpOp,
     atoms: Atoms,
     places: [OperandSource; 3],
@@ -56,7 +55,7 @@ pub(super) struct SdpSetup {
 
 impl SdpSetup {
     /// The atoms of the precision that SDP computes in.
-    pub(super) fn atoms(&self) -> Atoms {
+    pub(crate) fn atoms(&self) -> Atoms {
         self.atoms
     }
 }
@@ -64,7 +63,7 @@ impl SdpSetup {
 impl Lowering<'_> {
     /// Makes the descriptor and the constants for SDP's functions in a step. `source` is the precision of its input, or of the
     /// convolution before it.
-    pub(super) fn stages(
+    pub(crate) fn stages(
         &mut self,
         name: &str,
         stages: &Stages,
@@ -202,7 +201,7 @@ impl Lowering<'_> {
     }
 
     /// Adds an SDP operation that computes a part of a tensor: from a view, or from the previous convolution.
-    pub(super) fn sdp(&mut self, number: usize, setup: &SdpSetup, source: Option<&View>, target: &View, part: &Region) {
+    pub(crate) fn sdp(&mut self, number: usize, setup: &SdpSetup, source: Option<&View>, target: &View, part: &Region) {
         let atoms = setup.atoms;
         let written = target.cube(part, atoms);
         let read = match source {
@@ -235,7 +234,7 @@ impl Lowering<'_> {
     }
 
     /// Lowers a step from memory to memory.
-    pub(super) fn copy(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
+    pub(crate) fn copy(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = self.ends(step);
         let setup = self.stages(&name, &numbers.stages, source.precision, &target, Mode::Direct)?;
@@ -265,7 +264,7 @@ impl Lowering<'_> {
 
     /// Copies elements to other positions: interleaves those of several tensors, repeats those of one, copies every n-th column,
     /// or transposes lines and columns.
-    pub(super) fn spread(&mut self, number: usize, step: &Step) -> Result<(), Error> {
+    pub(crate) fn spread(&mut self, number: usize, step: &Step) -> Result<(), Error> {
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = self.ends(step);
         let setup = self.stages(&name, &Stages::default(), source.precision, &target, Mode::Direct)?;
@@ -287,7 +286,8 @@ impl Lowering<'_> {
         };
         // Each phase begins at an atom of maps.
         let apart = source.atoms.surfaces(self.program.atoms().filled(target.map.extent as usize)) as u32;
-        if self.config.rubik_contract && !repeats && apart == surfaces && by.iter().all(|&by| by <= CONTRACTION) {
+        if self.config.rubik_contract && !repeats && apart == surfaces && by.iter().all(|&by| by <= LARGEST_CONTRACTION)
+        {
             // Rubik moves the same bytes at the width of the memory interface, in one operation.
             let [stride_y, stride_x] = by.map(|by| by as u8);
             let op = RubikOp { mode: RubikMode::Contract, precision: source.precision, stride_x, stride_y };
@@ -323,7 +323,7 @@ impl Lowering<'_> {
         if pixels > 1 && ends.iter().all(|walk| walk.surface == lines * walk.line) {
             (surfaces, lines) = (1, surfaces * lines);
         }
-        let most = MAX_CHANNELS / elements;
+        let most = LARGEST_EXTENT / elements;
         for surface in 0..surfaces {
             for first in (0..lines).step_by(most as usize) {
                 let count = most.min(lines - first);

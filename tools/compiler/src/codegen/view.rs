@@ -5,49 +5,49 @@
 use nvdla_uapi::layout::feature::{self, Atoms};
 use nvdla_uapi::reg::values::Precision;
 
-use super::place::Map;
-use crate::assemble::program::{Base, Cube, Format};
+use crate::passes::place::Map;
+use crate::schedule::program::{Base, Cube, Format};
 
 /// A part of a tensor: first and number of physical channels, lines and columns. Its channels start at an atom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Region {
-    pub(super) channels: (u32, u32),
-    pub(super) lines: (u32, u32),
-    pub(super) columns: (u32, u32),
+pub(crate) struct Region {
+    pub(crate) channels: (u32, u32),
+    pub(crate) lines: (u32, u32),
+    pub(crate) columns: (u32, u32),
 }
 
 /// A tensor's place in its buffer.
 #[derive(Clone, Debug)]
-pub(super) struct View {
-    pub(super) buffer: usize,
-    pub(super) format: Format,
-    pub(super) offset: u32,
-    pub(super) line_stride: u32,
-    pub(super) surface_stride: u32,
-    pub(super) height: u32,
-    pub(super) width: u32,
-    pub(super) map: Map,
+pub(crate) struct View {
+    pub(crate) buffer: usize,
+    pub(crate) format: Format,
+    pub(crate) offset: u32,
+    pub(crate) line_stride: u32,
+    pub(crate) surface_stride: u32,
+    pub(crate) height: u32,
+    pub(crate) width: u32,
+    pub(crate) map: Map,
     /// The precision of its elements; of an image, that of the convolution that reads it.
-    pub(super) precision: Precision,
+    pub(crate) precision: Precision,
     /// The atoms of that precision.
-    pub(super) atoms: Atoms,
+    pub(crate) atoms: Atoms,
 }
 
 impl View {
     /// The whole tensor.
-    pub(super) fn all(&self) -> Region {
+    pub(crate) fn all(&self) -> Region {
         Region { channels: (0, self.map.extent), lines: (0, self.height), columns: (0, self.width) }
     }
 
     /// The strides of its lines and surfaces.
-    pub(super) fn layout(&self) -> feature::View {
+    pub(crate) fn layout(&self) -> feature::View {
         let (surface, line) = (self.surface_stride as usize, self.line_stride as usize);
         feature::View { cube: 0, surface, line, atom: self.atoms.bytes() }
     }
 
     /// A part as a cube. `atoms` are those of the operation. If they have 8 bits and the tensor has 16, the operation reads or
     /// writes two surfaces per atom.
-    pub(super) fn cube(&self, part: &Region, atoms: Atoms) -> Cube {
+    pub(crate) fn cube(&self, part: &Region, atoms: Atoms) -> Cube {
         let (lines, columns) = (part.lines, part.columns);
         let view = self.layout();
         let surfaces = self.atoms.surfaces(atoms.filled(part.channels.1 as usize));

@@ -7,29 +7,20 @@
 //! residual network, it reduces the signal-to-noise ratio by 3 to 5 dB of 75 in fp16, and by 7 to 11 dB of 45 in int8, because
 //! the data transform keeps 8 of 10 bits.
 
-use nvdla_estimate::{pdp, pipeline, Cube as Volume, Host, PdpShape, SdpOperand, SdpShape, Writes};
+use nvdla_estimate::{Cube as Volume, PdpShape, SdpOperand, SdpShape};
 use nvdla_uapi::desc::{MemoryType, SdpOperandMode};
 use nvdla_uapi::layout::bytes;
 
-use super::convolution::{Mode, REGISTER_WRITE, TILE};
-use super::step::{Convolution, Kind, PostOp, Step};
-use super::Lowering;
-use crate::assemble::program::Format;
-
-/// When convolutions run in Winograd's mode, if the configuration has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Winograd {
-    /// Never.
-    Never,
-    /// If it takes less time.
-    Faster,
-    /// Whenever it is possible.
-    Always,
-}
+use crate::codegen::lowering::Lowering;
+use crate::net::step::Mode;
+use crate::net::step::{Convolution, Kind, PostOp, Step};
+use crate::options::Winograd;
+use crate::schedule::program::Format;
+use crate::target::TILE;
 
 impl Lowering<'_> {
     /// Whether a step is a convolution that runs in Winograd's mode.
-    pub(super) fn winograd(&self, step: &Step, wanted: Winograd) -> bool {
+    pub(crate) fn winograd(&self, step: &Step, wanted: Winograd) -> bool {
         let Kind::Convolution(conv) = &step.kind else { return false };
         let [_, height, width] = self.placed.net.tensors[step.output].shape;
         let op = &conv.op;
@@ -55,7 +46,6 @@ impl Lowering<'_> {
         let net = &self.placed.net;
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
         let parts = self.parts(&net.tensors[step.output].name, conv, &source, &target, mode).ok()?;
-        let memory = self.memory();
         let shapes = Self::shapes(&parts, mode);
         let volume =
             |channels, height, width| Volume { precision: self.precision, ..Volume::int8(channels, height, width) };
@@ -73,8 +63,7 @@ impl Lowering<'_> {
         let flies = mode == Mode::Direct && shapes.len() == 1;
         let operand = |mode, bytes| Some(SdpOperand { mode, bytes, memory: MemoryType::Mc });
         let combines = step.post_ops.iter().any(|post| matches!(post, PostOp::With(..)));
-        let host = Host::new(REGISTER_WRITE);
-        let written = host.cycles(Writes::OF_PART.registers);
+        let written = self.cost.part_writes();
         let mut cycles = 0;
         for shape in &shapes {
             let output = Volume { memory: MemoryType::Mc, ..shape.output };
@@ -84,11 +73,11 @@ impl Lowering<'_> {
                 ..SdpShape::new(shape.output, if flies && pooling.is_some() { shape.output } else { output })
             };
             let behind = pooling.map(|shape| PdpShape { input: shape.input.on_the_fly(), ..shape }).filter(|_| flies);
-            let time = pipeline(Some(shape), Some(&sdp), behind.as_ref(), self.config, &memory);
-            cycles += time.cycles.max(written) + host.hand_over;
+            let time = self.cost.pipeline(shape, &sdp, behind.as_ref());
+            cycles += time.max(written) + self.cost.hand_over();
         }
         if let Some(shape) = pooling.filter(|_| !flies) {
-            cycles += pdp(&shape, self.config, &memory).cycles + host.hand_over;
+            cycles += self.cost.pooling(&shape) + self.cost.hand_over();
         }
         Some(cycles)
     }

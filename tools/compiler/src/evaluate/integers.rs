@@ -8,11 +8,12 @@
 use nvdla_uapi::desc::Lut;
 use nvdla_uapi::reg::values::AluAlgorithm;
 
-use crate::half;
 use crate::ir::{Pool, PoolKind};
-use crate::lower::numbers::{Converter, Numbers, Operand, Stages, XActivation, PRA_TRUNCATE, X, Y};
-use crate::lower::step::{Convolution, Kind, Step};
-use crate::lower::Lowered;
+use crate::net::step::{Convolution, Kind, Step};
+use crate::numbers::quantizer::{Converter, Numbers, Operand, Stages, XActivation, X, Y};
+use crate::output::compiled::Lowered;
+use crate::target::PRA_TRUNCATE;
+use nvdla_runtime::half;
 
 /// The integers of every tensor that is computed, channels outermost. `inputs` are in the order of the network's.
 ///

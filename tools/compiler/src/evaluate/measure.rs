@@ -6,160 +6,15 @@
 use std::collections::HashMap;
 
 use nvdla_runtime::device::ModelDevice;
-use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
-use nvdla_uapi::layout::feature::{Atoms, View};
-use nvdla_uapi::reg::values::Precision;
 
-use crate::assemble::program::{Cube, Task};
+use super::loss::{Loss, Losses};
+use crate::build::nodes::folded;
 use crate::float;
 use crate::ir::{Color, Graph, Preprocess, TensorId};
-use crate::lower::nodes::folded;
-use crate::lower::Compiled;
-
-/// The places of a loadable's tensors in memory.
-#[derive(Clone, Debug)]
-pub struct Layout {
-    /// Bytes of an atom.
-    pub(crate) atom: usize,
-    /// The cubes that each operation of each task writes; none for tasks of the emulator.
-    pub(crate) written: Vec<Vec<Cube>>,
-    /// Bytes of each buffer.
-    pub(crate) buffers: Vec<u32>,
-    /// The tensors that steps write, with their places.
-    pub(crate) tensors: Vec<Stored>,
-}
-
-/// A tensor in a buffer.
-#[derive(Clone, Debug)]
-pub(crate) struct Stored {
-    /// Its number in the network of steps; the graph's tensors come first.
-    pub(crate) tensor: usize,
-    /// Lines and columns.
-    pub(crate) size: [u32; 2],
-    /// The buffer's number.
-    pub(crate) buffer: usize,
-    /// Bytes from the buffer's start.
-    pub(crate) offset: u32,
-    /// Bytes from a line to the next.
-    pub(crate) line_stride: u32,
-    /// Bytes from a surface to the next.
-    pub(crate) surface_stride: u32,
-    /// The physical channel of each channel.
-    pub(crate) channels: Vec<u32>,
-    /// The precision of its elements.
-    pub(crate) precision: Precision,
-    /// The atoms of that precision.
-    pub(crate) atoms: Atoms,
-    /// Real value = (integer - zero) * scale; 1 in fp16.
-    pub(crate) scale: f64,
-    /// The integer that represents zero.
-    pub(crate) zero: i32,
-}
-
-impl Layout {
-    pub(crate) fn written(tasks: &[Task]) -> Vec<Vec<Cube>> {
-        let cubes = |task: &Task| match task {
-            Task::Dla(operations) => operations.iter().map(|operation| *operation.unit.target()).collect(),
-            Task::Emulated(_) => Vec::new(),
-        };
-        tasks.iter().map(cubes).collect()
-    }
-
-    /// The lines and surfaces of a cube or a tensor, in bytes.
-    fn view(&self, line: u32, surface: u32) -> View {
-        View { cube: 0, surface: surface as usize, line: line as usize, atom: self.atom }
-    }
-
-    /// The offsets of a cube's atoms in its buffer.
-    fn places<'a>(&'a self, cube: &'a Cube) -> impl Iterator<Item = usize> + 'a {
-        let surfaces = cube.surfaces as usize;
-        let view = self.view(cube.line_stride, cube.surface_stride);
-        (0..surfaces).flat_map(move |surface| {
-            (0..usize::from(cube.height)).flat_map(move |y| {
-                (0..usize::from(cube.width)).map(move |x| cube.offset as usize + view.atom_offset(0, surface, y, x))
-            })
-        })
-    }
-
-    /// The elements of a tensor: integers, or bits of fp16.
-    fn elements(&self, stored: &Stored, bytes: &[u8]) -> Vec<i16> {
-        let [height, width] = stored.size.map(|size| size as usize);
-        let view = self.view(stored.line_stride, stored.surface_stride);
-        let mut values = Vec::with_capacity(stored.channels.len() * height * width);
-        for &channel in &stored.channels {
-            let (surface, lane) = stored.atoms.place(channel as usize);
-            for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
-                let atom = stored.offset as usize + view.atom_offset(0, surface, y, x);
-                values.push(match stored.precision {
-                    Precision::Int8 => i16::from(bytes[atom + lane] as i8),
-                    _ => i16::from_le_bytes([bytes[atom + 2 * lane], bytes[atom + 2 * lane + 1]]),
-                });
-            }
-        }
-        values
-    }
-
-    fn values(&self, stored: &Stored, bytes: &[u8]) -> Vec<f32> {
-        let elements = self.elements(stored, bytes).into_iter();
-        let integer = |value: i16| (f64::from(i32::from(value) - stored.zero) * stored.scale) as f32;
-        match stored.precision {
-            Precision::Fp16 => elements.map(|bits| half::to_f32(half::f16::from_bits(bits as u16))).collect(),
-            _ => elements.map(integer).collect(),
-        }
-    }
-
-    /// Buffers for [`Self::keep`].
-    pub fn buffers(&self) -> Vec<Vec<u8>> {
-        self.buffers.iter().map(|&size| vec![0; size as usize]).collect()
-    }
-
-    /// Copies what an operation has written into `buffers`.
-    pub fn keep(&self, completed: &Completed<'_>, buffers: &mut [Vec<u8>]) {
-        let cube = self.written.get(usize::from(completed.task)).and_then(|list| list.get(completed.operation));
-        let (Some(cube), Some(bytes)) = (cube, completed.surface) else { return };
-        let Some(buffer) = cube.buffer() else { return };
-        for place in self.places(cube) {
-            let from = bytes.get(place - cube.offset as usize..).and_then(|rest| rest.get(..self.atom));
-            if let (Some(from), Some(into)) = (from, buffers[buffer].get_mut(place..place + self.atom)) {
-                into.copy_from_slice(from);
-            }
-        }
-    }
-
-    /// The elements of every tensor that operations have written into `buffers`, by its number: integers, or bits of fp16.
-    pub fn tensors<'a>(&'a self, buffers: &'a [Vec<u8>]) -> impl Iterator<Item = (usize, Vec<i16>)> + 'a {
-        self.tensors.iter().map(|stored| (stored.tensor, self.elements(stored, &buffers[stored.buffer])))
-    }
-}
-
-/// The difference of a tensor from the float network's, over samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Loss {
-    /// Sum of the squares of the float values.
-    pub signal: f64,
-    /// Sum of the squares of the differences.
-    pub noise: f64,
-}
-
-impl Loss {
-    /// Adds values and their expected values.
-    pub fn add(&mut self, found: &[f32], expected: &[f32]) {
-        for (&found, &expected) in found.iter().zip(expected) {
-            self.signal += f64::from(expected).powi(2);
-            self.noise += f64::from(found - expected).powi(2);
-        }
-    }
-
-    /// The ratio of signal to noise in decibels.
-    pub fn decibels(&self) -> f64 {
-        10.0 * (self.signal / self.noise.max(1e-30)).max(1e-30).log10()
-    }
-}
-
-/// The losses of tensors, by their names, in the order in which they are computed.
-pub type Losses = Vec<(String, Loss)>;
+use crate::output::compiled::Compiled;
+use crate::output::layout::Stored;
 
 /// The values of tensors, by their numbers.
 type Surfaces = HashMap<usize, Vec<f32>>;
@@ -172,7 +27,7 @@ pub struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    /// Loads the network. `inputs` is the value of [`crate::lower::Options::inputs`].
+    /// Loads the network. `inputs` is the value of [`crate::options::Options::inputs`].
     pub fn new(compiled: &'a Compiled, inputs: &'a [Option<Preprocess>]) -> Result<Self, String> {
         let loadable = Loadable::from_bytes(compiled.loadable.clone()).map_err(|error| error.to_string())?;
         let session = Session::new(loadable, ModelDevice::new(compiled.config)).map_err(|error| error.to_string())?;
@@ -284,10 +139,14 @@ impl<'a> Measured<'a> {
 mod tests {
     use nvdla_uapi::config::{NV_FULL, NV_SMALL};
 
+    use nvdla_runtime::half;
+    use nvdla_uapi::reg::values::Precision;
+
     use super::*;
     use crate::calibrate::{self, measure, Judge, Method};
     use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, Ranges, Unary};
-    use crate::lower::{compile, Options};
+    use crate::options::Options;
+    use crate::pipeline::compile;
 
     /// Numbers from -1 to 1 (xorshift64).
     fn numbers(seed: u64, count: usize) -> Vec<f32> {

@@ -10,11 +10,14 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::error::Error;
+use crate::evaluate::loss::Loss;
+use crate::evaluate::measure::Measured;
 use crate::float;
 use crate::ir::{Graph, Ranges, TensorId};
-use crate::lower::step::Kind;
-use crate::lower::{compile, Compiled, Optimize, Options};
-use crate::measure::{Loss, Measured};
+use crate::net::step::Kind;
+use crate::options::{Optimize, Options};
+use crate::output::compiled::Compiled;
+use crate::pipeline::compile;
 
 /// The number of networks that are tried.
 const TRIES: usize = 4;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use rayon::prelude::*;
 
-use super::Values;
+use super::values::Values;
 use crate::ir::Convolution;
 
 /// The greatest number of windows per block, for which the matrix of usual kernels fits the second-level cache.

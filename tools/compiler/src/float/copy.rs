@@ -2,7 +2,7 @@
 
 //! Operators that only move elements.
 
-use super::Values;
+use super::values::Values;
 use crate::ir::{BlockOrder, Op, PadMode};
 
 /// The number of elements from each index of an axis to the next.

@@ -6,6 +6,7 @@
 
 mod convolution;
 mod copy;
+mod values;
 mod window;
 
 use std::borrow::Cow;
@@ -13,10 +14,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::ir::{infer, Binary, Graph, Op, Quantization, TensorId};
+pub use values::Values;
 
-/// A tensor's shape and values.
-pub type Values<'a> = (&'a [usize], &'a [f32]);
+use crate::ir::{infer, Binary, Graph, Op, Quantization, TensorId};
 
 /// Computes a network's outputs. `inputs` are the values of the graph's inputs, in their order. `visit` is called with
 /// the values of each input and of each node's output as soon as they are known.

@@ -5,7 +5,7 @@
 // Values that are only copied stay the same bit for bit.
 #![allow(clippy::float_cmp)]
 
-use super::*;
+use crate::float::*;
 use crate::ir::{Convolution, PadMode, Padding};
 
 /// Distinct values without a pattern.

@@ -4,7 +4,7 @@
 
 use rayon::prelude::*;
 
-use super::Values;
+use super::values::Values;
 use crate::ir::{Coordinates, Pool, PoolKind, Resize, ResizeMode, Rounding};
 
 /// The part of a window that is inside the input.

@@ -2,21 +2,12 @@
 
 //! A file with a trained network, in one of the supported formats.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+pub use super::options::Options;
+use super::{ncnn, onnx};
 use crate::ir::{Graph, Unreadable};
 use crate::simplify::{outer_moves, simplify, Reshaped};
-use crate::{ncnn, onnx};
-
-/// What a user specifies about a model that its file leaves open.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The shape of an input, by its name.
-    pub shapes: HashMap<String, Vec<usize>>,
-    /// The names of the tensors that are to be outputs. Empty: the model's outputs.
-    pub outputs: Vec<String>,
-}
 
 /// Why a model cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -2,8 +2,8 @@
 
 //! Infers the shape of each operator's output, and refuses parameters that contradict the inputs' shapes.
 
+use super::ids::MAX_ELEMENTS;
 use super::op::*;
-use super::MAX_ELEMENTS;
 
 /// The number of elements of a shape. An error if there are none, or more than [`MAX_ELEMENTS`].
 pub fn elements(shape: &[usize]) -> Result<usize, String> {

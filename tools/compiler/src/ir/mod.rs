@@ -11,6 +11,7 @@
 //! of a graph are always consistent.
 
 pub mod error;
+mod ids;
 pub mod infer;
 pub mod op;
 pub mod preprocess;
@@ -19,20 +20,10 @@ pub mod ranges;
 use std::sync::Arc;
 
 pub use error::{Refusal, Unreadable};
+pub use ids::{NodeId, TensorId, MAX_ELEMENTS};
 pub use op::*;
 pub use preprocess::{Color, Fit, Preprocess};
 pub use ranges::{zero_point, Range, Ranges};
-
-/// The greatest number of elements of a tensor. A shape with more elements is an error in the model.
-pub const MAX_ELEMENTS: usize = 1 << 31;
-
-/// Identifies a tensor of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TensorId(pub usize);
-
-/// Identifies a node of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub usize);
 
 /// The scale and zero point that a quantized model gives to a tensor: real value = (integer - zero point) * scale.
 #[derive(Clone, Debug, PartialEq)]

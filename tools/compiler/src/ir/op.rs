@@ -224,7 +224,7 @@ pub enum Op {
     /// one. The output has (size - 1) * stride + dilation * (kernel - 1) + 1 + output padding - padding lines.
     Deconvolution(Convolution, [usize; 2]),
     /// Inputs: a and b, either of which may be a constant. Shapes are aligned at their last dimensions, and dimensions of 1 are
-    /// repeated, as in ONNX and NumPy; see [`super::infer::broadcast`].
+    /// repeated, as in ONNX and NumPy; see [`crate::ir::infer::broadcast`].
     Binary(Binary),
     /// Input: x.
     Unary(Unary),

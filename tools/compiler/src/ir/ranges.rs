@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::TensorId;
+use super::ids::TensorId;
 
 /// The range of a tensor's values, and its scales.
 #[derive(Clone, Copy, Debug, PartialEq)]

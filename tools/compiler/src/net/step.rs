@@ -19,9 +19,6 @@ use nvdla_uapi::reg::values::Precision;
 
 use crate::ir::{self, Pool, Range, Unary};
 
-/// The largest stride of a convolution.
-pub(super) const LARGEST_STRIDE: usize = 8;
-
 /// Identifies a tensor of a network of steps.
 pub type TensorId = usize;
 
@@ -78,6 +75,14 @@ pub enum PostOp {
     With(Combine, TensorId),
     /// A function in a lookup table, with the range of its argument.
     Table(Unary, f32, f32),
+}
+
+/// The kind of data that the sequencer reads from the convolution buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Direct,
+    Image,
+    Winograd,
 }
 
 /// A convolution's parameters, in real numbers.
@@ -326,6 +331,7 @@ impl Net {
         self.tensors.len() - 1
     }
 }
+
 /// Whether a tensor may have its own scale, because no reader shares it.
 pub fn may_saturate(net: &Net, tensor: TensorId) -> bool {
     net.steps

@@ -5,20 +5,20 @@
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 
-use super::convolution::Mode;
-use super::numbers::{
+use crate::net::step::Mode;
+use crate::net::step::{Combine, Convolution, Pipe, PostOp, Step};
+use crate::numbers::quantizer::{
     algorithm, exponent, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
 };
-use super::step::{Combine, Convolution, Pipe, PostOp, Step};
-use super::tails;
-use crate::half;
+use crate::numbers::tails;
+use nvdla_runtime::half;
 
 fn bits(value: f64) -> i16 {
     half::from_f32(value as f32).to_bits() as i16
 }
 
 impl Quantizer<'_> {
-    pub(super) fn float_convolution(&mut self, step: &Step, conv: &Convolution, pipe: Pipe, mode: Mode) -> Numbers {
+    pub(crate) fn float_convolution(&mut self, step: &Step, conv: &Convolution, pipe: Pipe, mode: Mode) -> Numbers {
         debug_assert!(mode != Mode::Image, "fp16 inputs are feature cubes");
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
         let winograd = mode == Mode::Winograd;
@@ -34,7 +34,7 @@ impl Quantizer<'_> {
         Numbers { weights, winograd, stages: self.float_rest(step, pipe, Some(x1)), ..Numbers::default() }
     }
 
-    pub(super) fn float_copy(step: &Step, pipe: Pipe) -> Option<X> {
+    pub(crate) fn float_copy(step: &Step, pipe: Pipe) -> Option<X> {
         let activation = if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing };
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
         let mul = match step.post_ops.first() {
@@ -48,7 +48,7 @@ impl Quantizer<'_> {
         (mul.is_some() || activation != XActivation::Nothing).then(|| X { mul, activation, ..X::default() })
     }
 
-    pub(super) fn float_rest(&mut self, step: &Step, pipe: Pipe, x1: Option<X>) -> Stages {
+    pub(crate) fn float_rest(&mut self, step: &Step, pipe: Pipe, x1: Option<X>) -> Stages {
         let mut stages = Stages { x1, ..Stages::default() };
         let activation = if pipe.x2_relu { XActivation::Relu } else { XActivation::Nothing };
         let layer = |value: f64| Operand::Layer(bits(value).into());
@@ -102,7 +102,7 @@ impl Quantizer<'_> {
     /// A table in fp16. Arguments are not scaled, so the distance between entries is a power of two. The second table covers the
     /// range. The first table has closer entries in the part of the range where they reduce the largest error most, and has
     /// priority.
-    pub(super) fn float_table(&mut self, name: &str, function: &dyn Fn(f64) -> f64, low: f64, high: f64) {
+    pub(crate) fn float_table(&mut self, name: &str, function: &dyn Fn(f64) -> f64, low: f64, high: f64) {
         let [low, high] = tails::shortened(function, [low, high], true);
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
         let close = LUT_LINEAR_EXP_ENTRIES - 1;

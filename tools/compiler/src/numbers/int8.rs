@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The numbers of a step in int8 or int16. [`super::numbers`] explains values, units and scales.
+//! The numbers of a step in int8 or int16. [`crate::numbers::quantizer`] explains values, units and scales.
 
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 
-use super::convolution::Mode;
-use super::numbers::{
-    algorithm, exponent, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages,
-    XActivation, LARGEST_WIDE, PRA_TRUNCATE, SUM_BITS, X, Y,
-};
-use super::step::{Combine, Convolution, Pipe, PostOp, Step};
-use super::Bytes;
 use crate::error::Error;
 use crate::ir;
+use crate::net::step::Mode;
+use crate::net::step::{Combine, Convolution, Pipe, PostOp, Step};
+use crate::numbers::quantizer::{
+    algorithm, exponent, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages,
+    XActivation, SUM_BITS, X, Y,
+};
+use crate::options::Bytes;
 use crate::quantize::{bias_values, round_plane, Factor, Granularity, LARGEST};
+use crate::target::{LARGEST_WIDE, PRA_TRUNCATE};
 
 /// The least factor. Kernels with smaller weights use fewer of their eight bits instead.
 const SMALLEST_FACTOR: f64 = 256.0;
@@ -43,7 +44,7 @@ fn of(values: &[f32], k: usize) -> f64 {
 }
 
 impl Quantizer<'_> {
-    pub(super) fn int_convolution(
+    pub(crate) fn int_convolution(
         &mut self,
         step: &Step,
         conv: &Convolution,
@@ -194,7 +195,7 @@ impl Quantizer<'_> {
         Ok(Numbers { weights, winograd, truncate, converter, outside, stages, normalisation: None })
     }
 
-    pub(super) fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {
+    pub(crate) fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {
         let input = step.inputs[0];
         let Scale { scale: own, zero } = self.scales[input];
         let wide = [input, step.output].map(|id| self.net.tensors[id].wide);
@@ -362,7 +363,7 @@ impl Quantizer<'_> {
         Ok(stages)
     }
     /// A table of a function from `low` to `high`, for arguments in steps of `unit`. Returns the step of its entries.
-    pub(super) fn table(
+    pub(crate) fn table(
         &mut self,
         name: &str,
         function: &dyn Fn(f64) -> f64,

@@ -3,7 +3,7 @@
 //! The numbers of each step: weights, operands, shifts and converters, in int8 or fp16.
 //!
 //! In int8 a tensor's real value is `scale * (q - zero)`. If the steps that write and read a tensor can account for a zero
-//! ([`super::scales`]), it is chosen so that all 256 integers stand for values: -128 for tensors without negative values. Else it
+//! ([`crate::passes::scales`]), it is chosen so that all 256 integers stand for values: -128 for tensors without negative values. Else it
 //! is 0. A convolution pads with `zero` and subtracts it in its bias. The output converter's offset adds it. Within a step, values
 //! are integers of a unit that X1's factor defines, so that an operand with another scale can be shifted to that unit:
 //!
@@ -21,21 +21,15 @@ use std::collections::HashMap;
 use nvdla_uapi::desc::Lut;
 use nvdla_uapi::reg::values::{AluAlgorithm, Precision};
 
-use super::convolution::Mode;
-use super::step::{may_saturate, Combine, Kind, Lrn, Net, Pipe, PostOp, Step, TensorId};
-use super::Inputs;
 use crate::error::Error;
 use crate::ir::Ranges;
+use crate::net::step::Mode;
+use crate::net::step::{may_saturate, Combine, Kind, Lrn, Net, Pipe, PostOp, Step, TensorId};
+use crate::passes::inputs::Inputs;
 use crate::quantize::{Factor, Granularity, LARGEST};
 
-/// The largest int16.
-pub(super) const LARGEST_WIDE: f64 = 32767.0;
-/// The right shift of int8 after Winograd's data transform. The results of the transform are sums of four elements. With this
-/// shift no result saturates by more than one step. Tensors with zero -128 have sums near the end of the range, which a smaller
-/// shift would saturate.
-pub(crate) const PRA_TRUNCATE: u8 = 2;
 /// Bits of the largest sum of a convolution in int16.
-pub(super) const SUM_BITS: f64 = 27.0;
+pub(crate) const SUM_BITS: f64 = 27.0;
 /// The largest left shift of an operand of 8 bits, and of one of 16.
 const LARGEST_SHIFTS: [f64; 2] = [20.0, 12.0];
 
@@ -129,7 +123,7 @@ impl Converter {
     /// The converter for an image whose components represent zero as `zeros`. It maps zero to 0, or, if all components have the
     /// same zero, to an integer that lets it use more bits. None: components are used unchanged. A `wide` convolution takes all
     /// differences, and only the converter makes 16 bits of bytes.
-    pub(super) fn new(zeros: &[f64], unsigned: bool, wide: bool) -> Option<Self> {
+    pub(crate) fn new(zeros: &[f64], unsigned: bool, wide: bool) -> Option<Self> {
         let mut offsets = [0; 4];
         if wide {
             zeros.iter().zip(&mut offsets).for_each(|(zero, offset)| *offset = zero.round() as i16);
@@ -203,7 +197,7 @@ pub struct Quantizer<'a> {
 }
 
 /// Winograd's transform of each kernel's 3 x 3 planes: G W G^T.
-pub(super) fn transformed(weights: impl IntoIterator<Item = f64>) -> Vec<f64> {
+pub(crate) fn transformed(weights: impl IntoIterator<Item = f64>) -> Vec<f64> {
     const G: [[f64; 3]; 4] = [[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0.0, 0.0, 1.0]];
     let weights: Vec<f64> = weights.into_iter().collect();
     let planes = weights.chunks_exact(9).map(|plane| -> [f64; 16] {
@@ -216,13 +210,25 @@ pub(super) fn transformed(weights: impl IntoIterator<Item = f64>) -> Vec<f64> {
     planes.flatten().collect()
 }
 
-pub(super) fn exponent(value: f64) -> f64 {
+pub(crate) fn exponent(value: f64) -> f64 {
     value.log2().ceil()
 }
 
 impl Quantizer<'_> {
+    /// The numbers of all steps. `mode` gives the mode of a convolution.
+    pub(crate) fn steps(&mut self, mode: impl Fn(&Step) -> Mode) -> Result<Vec<Numbers>, Error> {
+        let net = self.net;
+        let numbers = net.steps.iter().map(|step| match step.kind {
+            Kind::Convolution(_) => self.step(step, mode(step)),
+            Kind::Copy => self.step(step, Mode::Direct),
+            Kind::Lrn(ref lrn) => self.normalisation(step, lrn),
+            _ => Ok(Numbers::default()),
+        });
+        numbers.collect()
+    }
+
     /// The numbers of a step. `mode` is the mode of a convolution.
-    pub(super) fn step(&mut self, step: &Step, mode: Mode) -> Result<Numbers, Error> {
+    fn step(&mut self, step: &Step, mode: Mode) -> Result<Numbers, Error> {
         let conv = matches!(step.kind, Kind::Convolution(_));
         let name = &self.net.tensors[step.output].name;
         let pipe = Pipe::assign(self.inputs.config, conv, &step.post_ops, may_saturate(self.net, step.output));
@@ -260,7 +266,7 @@ impl Quantizer<'_> {
     }
 
     /// A unit near `finest` that the following sub-units can use, and the left shift of the tensor that X2 combines.
-    pub(super) fn unit(&self, step: &Step, pipe: Pipe, finest: f64) -> Option<(f64, u8)> {
+    pub(crate) fn unit(&self, step: &Step, pipe: Pipe, finest: f64) -> Option<(f64, u8)> {
         if let Some(PostOp::With(combine, other)) = pipe.x2.map(|x2| &step.post_ops[x2]) {
             if *combine != Combine::Mul {
                 let scale = self.scales[*other].scale;
@@ -278,7 +284,7 @@ impl Quantizer<'_> {
         None
     }
 
-    pub(super) fn operand(&self, step: &Step, other: TensorId) -> Operand {
+    pub(crate) fn operand(&self, step: &Step, other: TensorId) -> Operand {
         let [shape, own] = [other, step.output].map(|id| self.net.tensors[id].shape);
         if shape == own {
             Operand::Element(other)
@@ -288,7 +294,7 @@ impl Quantizer<'_> {
     }
 }
 
-pub(super) fn algorithm(combine: Combine) -> AluAlgorithm {
+pub(crate) fn algorithm(combine: Combine) -> AluAlgorithm {
     match combine {
         Combine::Max => AluAlgorithm::Max,
         Combine::Min => AluAlgorithm::Min,
@@ -296,12 +302,12 @@ pub(super) fn algorithm(combine: Combine) -> AluAlgorithm {
     }
 }
 
-pub(super) fn is_mul(step: &Step, at: usize) -> bool {
+pub(crate) fn is_mul(step: &Step, at: usize) -> bool {
     matches!(step.post_ops[at], PostOp::With(Combine::Mul, _))
 }
 
 /// Whether the step's own value is negated before another one is added.
-pub(super) fn negates(step: &Step, pipe: Pipe) -> bool {
+pub(crate) fn negates(step: &Step, pipe: Pipe) -> bool {
     let of = |at: Option<usize>| {
         at.is_some_and(|at| matches!(step.post_ops[at], PostOp::With(Combine::Add { negate: true }, _)))
     };

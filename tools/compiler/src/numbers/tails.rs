@@ -13,7 +13,7 @@ const BEND: f64 = 1e-3;
 const FAR: f64 = 16.0;
 
 /// The slope of the line that a function approaches beyond `end`, on the side that `length` points to; 0 if it approaches none.
-pub(super) fn slope(function: &dyn Fn(f64) -> f64, end: f64, length: f64) -> f64 {
+pub(crate) fn slope(function: &dyn Fn(f64) -> f64, end: f64, length: f64) -> f64 {
     let length = length.abs().max(FAR).copysign(length);
     let between =
         |near: f64, far: f64| (function(end + far * length) - function(end + near * length)) / ((far - near) * length);
@@ -27,7 +27,7 @@ pub(super) fn slope(function: &dyn Fn(f64) -> f64, end: f64, length: f64) -> f64
 
 /// Moves both ends of a range towards 0 while a line beyond them is as good as the function, and the range is not empty. Without
 /// `sloped` the line has slope 0.
-pub(super) fn shortened(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], sloped: bool) -> [f64; 2] {
+pub(crate) fn shortened(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], sloped: bool) -> [f64; 2] {
     let moved = |mut end: f64, other: f64| loop {
         let closer = end / 2.0;
         let empty = (other - closer) * (other - end) <= 0.0;

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::report::{BufferReport, Report};
+use crate::output::report::{BufferReport, Report};
 
 /// Width and height of the picture of a pool.
 const PICTURE: [f64; 2] = [960.0, 320.0];
@@ -61,7 +61,7 @@ fn picture(page: &mut String, report: &Report, in_sram: bool, bytes: u64) {
 }
 
 /// Writes the page.
-pub(super) fn page(report: &Report) -> String {
+fn page(report: &Report) -> String {
     let name = escaped(&report.network);
     let mut page = format!("<!doctype html><meta charset=utf-8><title>{name}</title><style>{STYLE}</style>\n");
     let _ = writeln!(
@@ -107,7 +107,7 @@ pub(super) fn page(report: &Report) -> String {
         ("bytes", true),
         ("weights", true),
     ];
-    let row = |operation: &super::report::OperationReport| {
+    let row = |operation: &crate::output::report::OperationReport| {
         vec![
             operation.task.to_string(),
             operation.index.to_string(),
@@ -135,7 +135,7 @@ pub(super) fn page(report: &Report) -> String {
         ("precision", false),
         ("signal to noise in dB", true),
     ];
-    let row = |step: &super::report::StepReport| {
+    let row = |step: &crate::output::report::StepReport| {
         let (nodes, inputs, scale) = (step.nodes.join(", "), step.inputs.join(", "), format!("{:.6}", step.scale));
         let zero_point = step.zero_point.to_string();
         let decibels = step.decibels.map_or_else(String::new, |decibels| format!("{decibels:.1}"));
@@ -145,7 +145,7 @@ pub(super) fn page(report: &Report) -> String {
     table(&mut page, &titles, report.steps.iter().map(row));
     page.push_str("<h2>Nodes: the graph before</h2>\n");
     let titles = [("node", false), ("operator", false), ("reads", false), ("tensor", false), ("shape", false)];
-    let row = |node: &super::report::NodeReport| {
+    let row = |node: &crate::output::report::NodeReport| {
         let shape = node.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
         vec![node.name.clone(), node.operator.clone(), node.inputs.join(", "), node.output.clone(), shape]
     };
@@ -156,4 +156,11 @@ pub(super) fn page(report: &Report) -> String {
         table(&mut page, &[("tensor", false), ("largest error in steps", true)], report.tables.iter().map(row));
     }
     page
+}
+
+impl Report {
+    /// The report as a page, with a picture of the pool over time.
+    pub fn to_html(&self) -> String {
+        page(self)
+    }
 }

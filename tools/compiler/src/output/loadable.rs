@@ -18,10 +18,12 @@ use nvdla_uapi::emu;
 use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::FieldValue;
 
-use super::memory::Plan;
-use super::order::Order;
-use super::program::{Base, Buffer, Cube, Emulated, Format, Operation, Program, Storage, Task as Lowered, Unit};
 use crate::error::Error;
+use crate::schedule::memory::Plan;
+use crate::schedule::order::Order;
+use crate::schedule::program::{
+    Base, Buffer, Cube, Emulated, Format, Operation, Program, Storage, Task as Lowered, Unit,
+};
 
 /// Version of the descriptors, as blobs carry it.
 const DLA_VERSION: Version = Version([desc::Version::CURRENT.major, desc::Version::CURRENT.minor, 3]);

@@ -2,22 +2,16 @@
 
 //! The report of a compilation, for users and programs.
 
-use std::collections::HashSet;
-use std::ops::Range;
-
-use nvdla_estimate::{self as estimate, Host, Memory, Shape, Slot, Writes};
-use nvdla_uapi::config::Config;
-use nvdla_uapi::desc::{DataCube, MemoryType};
 use nvdla_uapi::reg::values::Precision;
 use serde::Serialize;
 
-use super::memory::Plan;
-use super::program::{Base, Buffer, Cube, Operation, Program, StepInfo, Storage, Task, Unit};
-use super::sram::Sram;
+use crate::evaluate::loss::Loss;
 use crate::ir::{self, Graph};
-use crate::lower::numbers::Scale;
-use crate::lower::step::Net;
-use crate::measure::Loss;
+use crate::net::step::Net;
+use crate::numbers::quantizer::Scale;
+use crate::schedule::cost::{Cost, Sram};
+use crate::schedule::memory::Plan;
+use crate::schedule::program::{Buffer, Cube, Operation, Program, StepInfo, Storage, Task};
 
 /// An operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -177,8 +171,7 @@ pub struct Report {
 /// bus in every cycle.
 pub(crate) fn report(program: &Program, plan: &Plan, sram: Option<&Sram>, tables: Vec<(String, f64)>) -> Report {
     let config = program.config;
-    let mut memory = Memory::new(config, config.primary.latency, f64::from(config.primary.width / 8));
-    memory.sram.latency = config.secondary.unwrap_or(config.primary).latency;
+    let cost = Cost::of_interfaces(config);
     let mut operations = Vec::new();
     for (task, list) in program.tasks.iter().enumerate() {
         let mut add = |index: usize, step: usize, unit: &'static str, source: &Cube, target: &Cube| {
@@ -213,8 +206,7 @@ pub(crate) fn report(program: &Program, plan: &Plan, sram: Option<&Sram>, tables
             }
         };
         let Task::Dla(list) = list else { continue };
-        // A cycle per register write.
-        let slots = schedule(config, list, &memory, 1.0, |id| program.in_sram(id));
+        let slots = cost.slots(list, |id| program.in_sram(id));
         for (at, slot) in slots.iter().enumerate() {
             let report = &mut operations[first + at];
             report.cycles = if slot.leader == at { slot.cycles } else { 0 };
@@ -239,123 +231,13 @@ pub(crate) fn report(program: &Program, plan: &Plan, sram: Option<&Sram>, tables
             pool: plan.sram_size,
             pool_bound: plan.sram_bound,
             cycles: sram.cycles(program),
-            cycles_in_dram: sram.cycles_with(program, |_| false),
+            cycles_in_dram: sram.cost.cycles(program, |_| false),
         }),
         division: None,
         constants: plan.constants_size,
         tables,
         warnings: Vec::new(),
     }
-}
-
-/// The times of operations of a task, the first of which does not take its input on the fly. `in_sram` says which buffers lie in
-/// SRAM.
-pub(crate) fn schedule(
-    config: &Config,
-    list: &[Operation],
-    memory: &Memory,
-    register_write: f64,
-    in_sram: impl Fn(usize) -> bool,
-) -> Vec<Slot> {
-    let mut steps = Vec::new();
-    let mut before: [&[Operation]; 2] = [&[]; 2];
-    for group in groups(list) {
-        // A unit has two register groups, so the values that stay are those of the last operation but one.
-        let part = before[0].first().is_some_and(|first| first.step == group[0].step);
-        let first = steps.len();
-        for (index, operation) in group.iter().enumerate() {
-            let (op, surface) = operation.unit.descriptors(|cube| plain(cube, &in_sram));
-            let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
-            let writes = match &group[0].unit {
-                Unit::Convolution { .. } if part && index == 0 => Writes::OF_PART,
-                Unit::Convolution { .. } if part => Writes::default(),
-                _ => Writes::of_layer(shape.unit()),
-            };
-            let source = (index > 0).then(|| steps.len() - 1);
-            let waits_for = |earlier: &Operation| operation.waits_for(earlier, config.memory_atomic);
-            steps.push(estimate::Step { shape, writes, source, waits: first == 0 || before[1].iter().any(waits_for) });
-        }
-        before = [before[1], group];
-    }
-    estimate::schedule(&steps, config, memory, Host::new(register_write))
-}
-
-/// The cycle in which the last of these operations ends.
-pub(crate) fn end(slots: &[Slot]) -> u64 {
-    slots.last().map_or(0, |slot| slot.start + slot.cycles)
-}
-
-impl Sram {
-    /// Estimated cycles of all operations of NVDLA.
-    pub(crate) fn cycles(&self, program: &Program) -> u64 {
-        self.cycles_with(program, |id| program.in_sram(id))
-    }
-
-    /// The same with these buffers in SRAM.
-    fn cycles_with(&self, program: &Program, in_sram: impl Fn(usize) -> bool) -> u64 {
-        let time = |task: &Task| match task {
-            Task::Dla(list) => end(&schedule(program.config, list, &self.memory, self.register_write, &in_sram)),
-            Task::Emulated(_) => 0,
-        };
-        program.tasks.iter().map(time).sum()
-    }
-}
-
-/// The time of a step.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StepTime {
-    /// Estimated cycles.
-    pub(crate) cycles: u64,
-    /// Operations; those with the same weights count as one.
-    pub(crate) operations: u64,
-    /// Bytes of weights.
-    pub(crate) weights: u64,
-}
-
-/// The estimated cycles of operations that run together, if they are the only ones of a schedule. Their registers are written
-/// while the operations before them run, so writes count only if they take longer.
-pub(super) fn together(slots: &[Slot]) -> u64 {
-    slots.first().map_or(0, |slot| slot.cycles.max(slot.start))
-}
-
-/// Operations that run together, because they are connected on the fly.
-pub(crate) fn groups(list: &[Operation]) -> impl Iterator<Item = &[Operation]> {
-    list.chunk_by(|_, next| next.unit.takes_on_the_fly())
-}
-
-/// The time of each of some steps, with these memories, these cycles per register write, and these buffers in SRAM.
-pub(crate) fn times(
-    program: &Program,
-    steps: Range<usize>,
-    memory: &Memory,
-    register_write: f64,
-    in_sram: impl Fn(usize) -> bool,
-) -> Vec<StepTime> {
-    let mut times = vec![StepTime::default(); steps.len()];
-    let mut seen = HashSet::new();
-    for task in &program.tasks {
-        let Task::Dla(list) = task else { continue };
-        let mut previous = None;
-        for group in groups(list) {
-            // Parts of a layer do not wait for one another.
-            let waits = previous.replace(group[0].step) != Some(group[0].step);
-            if !steps.contains(&group[0].step) {
-                continue;
-            }
-            let time = &mut times[group[0].step - steps.start];
-            time.cycles += together(&schedule(program.config, group, memory, register_write, &in_sram));
-            time.cycles += if waits { Host::new(register_write).hand_over } else { 0 };
-            if let Unit::Convolution { .. } = group[0].unit {
-                let weights = group[0].unit.weights().filter(|weights| seen.insert(weights.base));
-                let bytes: Vec<u64> = weights.map(|weights| weights.size.into()).collect();
-                time.operations += u64::from(!bytes.is_empty());
-                time.weights += bytes.iter().sum::<u64>();
-            } else {
-                time.operations += 1;
-            }
-        }
-    }
-    times
 }
 
 fn buffers(program: &Program, plan: &Plan) -> Vec<BufferReport> {
@@ -408,29 +290,5 @@ impl Report {
         for step in &mut self.steps {
             step.decibels = losses.iter().find(|(tensor, _)| *tensor == step.output).map(|(_, loss)| loss.decibels());
         }
-    }
-
-    /// The report as a page, with a picture of the pool over time.
-    pub fn to_html(&self) -> String {
-        super::html::page(self)
-    }
-}
-
-/// A cube without its address.
-fn plain(cube: &Cube, in_sram: impl Fn(usize) -> bool) -> DataCube {
-    let mem_type = match cube.base {
-        Base::OnTheFly => MemoryType::Hw,
-        Base::Buffer(id) if in_sram(id) => MemoryType::Cv,
-        Base::Buffer(_) | Base::Constant(_) => MemoryType::Mc,
-    };
-    DataCube {
-        mem_type,
-        size: cube.size,
-        width: cube.width,
-        height: cube.height,
-        channel: cube.channels,
-        line_stride: cube.line_stride,
-        surf_stride: cube.surface_stride,
-        ..Default::default()
     }
 }

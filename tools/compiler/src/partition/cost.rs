@@ -2,7 +2,7 @@
 
 //! How long a group takes on NVDLA and on the processor.
 //!
-//! NVDLA's time is the estimate of the compiled group ([`crate::assemble::report`]). The processor's time and that of the
+//! NVDLA's time is the estimate of the compiled group ([`crate::output::report`]). The processor's time and that of the
 //! conversions between the two are rough, but only their order of magnitude matters: a group of a few additions between two nodes
 //! of the processor costs more to hand over than to compute.
 

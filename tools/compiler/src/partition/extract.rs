@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::ir::{Graph, Node, Quantization, TensorId};
-use crate::model::Model;
+use crate::import::model::Model;
 use crate::simplify::{outer_moves, prune, simplify, Reshaped};
 use crate::survey::{Survey, Value};
 

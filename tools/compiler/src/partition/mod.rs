@@ -39,7 +39,7 @@ mod trial;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::assemble::report::Report;
+use crate::output::report::Report;
 use crate::compiler::Compiler;
 use crate::survey::{Role, Survey};
 pub use cost::{Estimate, Machine};

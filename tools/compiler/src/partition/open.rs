@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use crate::model::{Error, Options};
-use crate::onnx;
+use crate::import::model::{Error, Options};
+use crate::import::onnx;
 use crate::survey::Survey;
 
 /// Reads an ONNX model (`.onnx`).

@@ -3,7 +3,7 @@
 //! Compiles a group on trial, and finds the nodes because of which that fails.
 
 use super::extract::{Failure, Piece};
-use crate::assemble::report::Report;
+use crate::output::report::Report;
 use crate::calibrate;
 use crate::compiler::{self, Compiler};
 use crate::ir::Refusal;

@@ -4,11 +4,11 @@
 //! rounds its size down. They are then neither computed nor stored. A pooling can then take its input on the fly, because its
 //! windows read all of it.
 
-use super::step::{Kind, Net, TensorId};
 use crate::ir;
+use crate::net::step::{Kind, Net, TensorId};
 
 /// Reduces the lines and columns of tensors to those that are read.
-pub(super) fn crop(net: &mut Net) {
+pub(crate) fn crop(net: &mut Net) {
     let sizes: Vec<[u32; 2]> = net.tensors.iter().map(|tensor| [tensor.shape[1], tensor.shape[2]]).collect();
     let mut needed = vec![[0; 2]; sizes.len()];
     net.inputs.iter().chain(&net.outputs).for_each(|&id| needed[id] = sizes[id]);

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 
 use nvdla_uapi::config::Config;
 
-use super::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, PostOp, Step, TensorId};
+use crate::net::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, PostOp, Step, TensorId};
+use crate::target::LARGEST_KERNEL;
 
 /// Joins the steps of a network, and removes those whose results no step reads.
-pub(super) fn fuse(net: &mut Net, config: &Config) {
+pub(crate) fn fuse(net: &mut Net, config: &Config) {
     fold_reshapes(net);
     join(net, config);
     drop_unused(net);
@@ -37,7 +38,7 @@ fn fold_reshapes(net: &mut Net) {
             continue;
         }
         let [_, h, w] = net.tensors[source].shape;
-        if h > 32 || w > 32 || net.tensors[source].elements() != net.tensors[from].elements() {
+        if h.max(w) > LARGEST_KERNEL as u32 || net.tensors[source].elements() != net.tensors[from].elements() {
             continue;
         }
         let mut conv = conv.clone();

@@ -14,13 +14,15 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::bytes;
 use nvdla_uapi::layout::feature::Atoms;
+use nvdla_uapi::layout::weight::Geometry;
 use nvdla_uapi::reg::values::Precision;
 
-use super::convolution;
-use super::step::{Convolution, Kind, Net, PostOp, Step, TensorId};
 use crate::error::Error;
 use crate::ir;
+use crate::net::step::{Convolution, Kind, Net, PostOp, Step, TensorId};
+use crate::target::{LARGEST_EXTENT, LARGEST_KERNEL};
 
 /// The physical channels of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +102,39 @@ pub struct Placed {
     pub extents: HashMap<TensorId, u32>,
 }
 
+/// The channel map of an output whose kernels are so large that the convolution buffer holds fewer than an atom's channels.
+/// `precision` is that of the convolution, and `atoms` those of maps.
+fn forced_map(
+    config: &Config,
+    precision: Precision,
+    atoms: Atoms,
+    conv: &Convolution,
+    input: &Map,
+    output: [u32; 3],
+) -> Option<Vec<u32>> {
+    if conv.op.group != 1 {
+        return None;
+    }
+    let window = (conv.op.kernel[0] * conv.op.kernel[1]) as u64;
+    let kernel = u64::from(input.extent) * window * u64::from(bytes(precision));
+    let bank = u64::from(config.cbuf_bank_bytes());
+    let group = u64::from(Geometry::of(config, precision).group_kernels).min(u64::from(output[0]));
+    // The map if `data` banks are left for data; `None` if filled atoms leave them anyway.
+    let map = |data: u64| -> Option<Vec<u32>> {
+        let room = (u64::from(config.cbuf_banks) - data) * bank;
+        if kernel * group <= room || kernel * atoms.elements() as u64 <= room {
+            return None;
+        }
+        let chunk = (room / kernel) as u32;
+        let of = |k: u32| atoms.channel((k / chunk) as usize, (k % chunk) as usize) as u32;
+        (chunk > 0).then(|| (0..output[0]).map(of).collect())
+    };
+    let fits =
+        |map: &Option<Vec<u32>>| map.as_ref().is_none_or(|map| map.last().is_none_or(|&last| last < LARGEST_EXTENT));
+    // Two banks for data, if with four the atoms with fewer channels would be more than a cube has.
+    Some(map(4)).filter(fits).unwrap_or_else(|| map(2))
+}
+
 struct Placer<'a> {
     config: &'static Config,
     precision: Precision,
@@ -113,7 +148,7 @@ struct Placer<'a> {
 }
 
 /// Places all tensors. `images` are the inputs that are images, with their components.
-pub(super) fn place(
+pub(crate) fn place(
     net: Net,
     config: &'static Config,
     precision: Precision,
@@ -311,7 +346,7 @@ impl Placer<'_> {
         let shape = self.net.tensors[step.output].shape;
         let input = self.map(step.inputs[0]);
         let precision = self.net.precision(step.inputs[0], self.precision);
-        if let Some(map) = convolution::forced_map(self.config, precision, self.atoms, conv, &input, shape) {
+        if let Some(map) = forced_map(self.config, precision, self.atoms, conv, &input, shape) {
             return Map::new(map);
         }
         let other = step.post_ops.iter().find_map(|post| match post {
@@ -326,7 +361,7 @@ impl Placer<'_> {
         let [before, after] = [step.inputs[0], step.output].map(|id| self.net.tensors[id].shape);
         let name = &self.net.tensors[step.output].name;
         let count: u32 = before.iter().product();
-        if after != [count, 1, 1] || count > 2048 || before[1] > 32 || before[2] > 32 {
+        if after != [count, 1, 1] || count > 2048 || before[1].max(before[2]) > LARGEST_KERNEL as u32 {
             let show = |[c, h, w]: [u32; 3]| format!("{c}x{h}x{w}");
             let reason = format!("{} as {}: only up to 2048 elements that become channels", show(before), show(after));
             return Err(Error::unsupported(name, reason));
@@ -488,7 +523,7 @@ impl Placer<'_> {
 
 /// Whether a step is a copy as [`identity`] makes it.
 #[allow(clippy::float_cmp)] // Any other weight changes values.
-pub(super) fn is_identity(step: &Step) -> bool {
+pub(crate) fn is_identity(step: &Step) -> bool {
     let Kind::Convolution(conv) = &step.kind else { return false };
     let plain = conv.op.kernel == [1; 2] && conv.op.stride == [1; 2] && conv.op.group == conv.kernels;
     let unchanged = conv.bias.iter().all(|&bias| bias == 0.0) && conv.weights.iter().all(|&weight| weight == 1.0);

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The scale and the zero of every tensor in int8, or int16. [`super::numbers`] defines them.
+//! The scale and the zero of every tensor in int8, or int16. [`crate::numbers::quantizer`] defines them.
 
 use std::collections::HashMap;
 
 use nvdla_uapi::reg::values::Precision;
 
-use super::numbers::{Scale, LARGEST_WIDE};
-use super::place::is_identity;
-use super::step::{may_saturate, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId};
-use super::Inputs;
 use crate::error::Error;
 use crate::ir::{zero_point, Padding, PoolKind, Range};
+use crate::net::step::{may_saturate, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId};
+use crate::numbers::quantizer::Scale;
+use crate::passes::inputs::Inputs;
+use crate::passes::place::is_identity;
 use crate::quantize::LARGEST;
+use crate::target::LARGEST_WIDE;
 
 /// Groups of tensors that share a scale, as a forest.
-pub(super) struct Groups(Vec<usize>);
+pub(crate) struct Groups(Vec<usize>);
 
 impl Groups {
-    pub(super) fn new(net: &Net) -> Self {
+    pub(crate) fn new(net: &Net) -> Self {
         let mut groups = Self((0..net.tensors.len()).collect());
         let mut readers = vec![0; net.tensors.len()];
         net.steps.iter().flat_map(|step| &step.inputs).for_each(|&input| readers[input] += 1);
@@ -38,7 +39,7 @@ impl Groups {
         groups
     }
 
-    pub(super) fn root(&mut self, mut at: usize) -> usize {
+    pub(crate) fn root(&mut self, mut at: usize) -> usize {
         while self.0[at] != at {
             self.0[at] = self.0[self.0[at]];
             at = self.0[at];

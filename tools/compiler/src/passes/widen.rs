@@ -11,25 +11,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nvdla_uapi::config::Config;
-use nvdla_uapi::reg::values::Precision;
-
-use super::scales::Groups;
-use super::step::{Kind, Net, PostOp, Step, TensorId};
-use super::Inputs;
-use crate::error::Error;
-
-/// Whether a configuration computes in int16 as well as in int8.
-pub(crate) fn supported(config: &Config) -> Result<(), Error> {
-    if config.has_feature_type(Precision::Int16) && config.weight_types.contains(&Precision::Int16) {
-        return Ok(());
-    }
-    Err(Error::Network(format!("{} has no int16, which mixed precision needs", config.name)))
-}
+use crate::net::step::{Kind, Net, PostOp, Step, TensorId};
+use crate::passes::inputs::Inputs;
+use crate::passes::scales::Groups;
 
 /// Makes the tensors of chosen steps 16 bits wide, and adds the copies that convert. `chosen` has the outputs of the steps.
 /// `images` are the inputs that are images, of which CDMA makes either precision. Returns the tensor that each copy is made of.
-pub(super) fn widen(
+pub(crate) fn widen(
     net: &mut Net,
     chosen: &HashSet<TensorId>,
     images: impl Fn(TensorId) -> bool,

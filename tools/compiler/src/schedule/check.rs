@@ -6,9 +6,9 @@
 //! The check uses neither the order nor the memory plan. It uses the places of all cubes, and for each operation the sets of
 //! operations that have completed before it reads and before it writes.
 
-use super::memory::Plan;
-use super::program::{Cube, Program, Storage, Task, Unit};
 use crate::error::Error;
+use crate::schedule::memory::Plan;
+use crate::schedule::program::{Cube, Program, Storage, Task, Unit};
 
 /// A cube with its place in memory.
 struct Placed {

@@ -13,7 +13,7 @@ use nvdla_uapi::desc::SdpOp;
 use nvdla_uapi::layout::feature::{Atoms, View};
 use nvdla_uapi::reg::values::ConvMode;
 
-use super::program::{Base, Cube, Operation, Program, Storage, Task, Unit};
+use crate::schedule::program::{Base, Cube, Operation, Program, Storage, Task, Unit};
 
 /// Joins poolings with the operations that write their inputs.
 pub fn join(program: &mut Program) {

@@ -11,8 +11,8 @@
 
 use nvdla_uapi::desc::{CommonOp, Consumer, Event, PROCESSORS};
 
-use super::program::{Cube, Operation};
 use crate::error::Error;
+use crate::schedule::program::{Cube, Operation};
 
 /// A set of operations of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,15 +12,16 @@
 //! search goes through the layers in their order. For each it tries all divisions, after each of the best divisions of the layers
 //! before, and keeps those that end first by that estimate.
 
-use nvdla_estimate::Memory;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{ConvOp, DataFormat};
 use nvdla_uapi::reg::values::ConvMode;
 
-use super::convolution::{slices, Axis, Mode, Span, REGISTER_WRITE, TILE};
-use crate::assemble::program::{Base, Cube, Operation, Program, Task, Unit};
-use crate::assemble::report::{self, groups};
-use crate::cbuf::{self, Banks};
+use crate::codegen::cbuf::{self, Banks};
+use crate::net::access::{slices, Axis, Span};
+use crate::net::step::Mode;
+use crate::schedule::cost::{groups, Cost};
+use crate::schedule::program::{Base, Cube, Operation, Program, Task, Unit};
+use crate::target::TILE;
 
 /// The greatest number of bands of an operation.
 const BANDS: u32 = 4;
@@ -33,7 +34,7 @@ const WORTH: u64 = 4;
 
 /// How many bands are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bands {
+pub(crate) enum Bands {
     /// Those whose time is worth their bytes in the loadable.
     Worth,
     /// As many as possible.
@@ -56,12 +57,10 @@ impl Node {
 }
 
 /// Divides the convolutions of a program.
-pub(super) fn divide(program: &mut Program, memory: &Memory, bands: Bands) {
+pub(crate) fn divide(program: &mut Program, cost: &Cost, bands: Bands) {
     let config = program.config;
     let inside: Vec<bool> = (0..program.buffers.len()).map(|id| program.in_sram(id)).collect();
-    let end = |operations: &[Operation]| {
-        report::end(&report::schedule(config, operations, memory, REGISTER_WRITE, |id| inside[id])) as i64
-    };
+    let end = |operations: &[Operation]| cost.end(operations, |id| inside[id]) as i64;
     // The loadable's bytes, and its cycles.
     let mut bytes = program.constants.iter().map(|constant| constant.bytes.len() as u64).sum::<u64>();
     let mut cycles = 0;

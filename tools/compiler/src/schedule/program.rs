@@ -423,6 +423,15 @@ pub struct Program {
 }
 
 impl Program {
+    /// The cubes that each operation of each task writes; none for tasks of the emulator.
+    pub(crate) fn written(&self) -> Vec<Vec<Cube>> {
+        let cubes = |task: &Task| match task {
+            Task::Dla(operations) => operations.iter().map(|operation| *operation.unit.target()).collect(),
+            Task::Emulated(_) => Vec::new(),
+        };
+        self.tasks.iter().map(cubes).collect()
+    }
+
     /// An empty program.
     pub fn new(name: String, config: &'static Config, precision: Precision) -> Self {
         Self {

@@ -10,26 +10,13 @@
 //! SRAM. The next one is that with the greatest gain per byte and operation of its lifetime. Where no cycles are gained, the bytes
 //! that DRAM no longer moves decide. A buffer that no longer fits is left out, and so is one that would take more cycles.
 
-use nvdla_estimate::Memory;
-
-use super::memory::Pool;
+use super::cost::{groups, together, Cost, Sram};
+use super::pool::Pool;
 use super::program::{Operation, Program, Task};
-use super::report::{groups, schedule, together};
-
-/// The SRAM of a device.
-#[derive(Clone, Debug)]
-pub struct Sram {
-    /// Bytes that may be used.
-    pub size: u64,
-    /// The memories with which times are estimated.
-    pub memory: Memory,
-    /// Cycles per register write.
-    pub register_write: f64,
-}
 
 /// The estimated time of operations, and the bytes that DRAM moves for them.
 #[derive(Clone, Copy, Default)]
-struct Cost {
+struct Price {
     cycles: u64,
     dram: u64,
 }
@@ -43,8 +30,7 @@ struct Group<'a> {
 
 /// The choice in progress.
 struct Choice<'a> {
-    program: &'a Program,
-    sram: &'a Sram,
+    cost: &'a Cost,
     groups: Vec<Group<'a>>,
     /// The groups that access each buffer of the pool.
     groups_of: Vec<Vec<usize>>,
@@ -53,17 +39,16 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    fn cost(&self, group: usize) -> Cost {
-        let Sram { memory, register_write, .. } = self.sram;
+    fn price(&self, group: usize) -> Price {
         let list = self.groups[group].operations;
-        let slots = schedule(self.program.config, list, memory, *register_write, |id| self.inside[id]);
-        Cost { cycles: together(&slots), dram: slots.iter().map(|slot| slot.estimate.bytes.dram).sum() }
+        let slots = self.cost.slots(list, |id| self.inside[id]);
+        Price { cycles: together(&slots), dram: slots.iter().map(|slot| slot.estimate.bytes.dram).sum() }
     }
 
     /// The cost of the groups that access a buffer.
-    fn around(&self, buffer: usize) -> Cost {
-        let costs = self.groups_of[buffer].iter().map(|&group| self.cost(group));
-        costs.fold(Cost::default(), |sum, cost| Cost { cycles: sum.cycles + cost.cycles, dram: sum.dram + cost.dram })
+    fn around(&self, buffer: usize) -> Price {
+        let costs = self.groups_of[buffer].iter().map(|&group| self.price(group));
+        costs.fold(Price::default(), |sum, cost| Price { cycles: sum.cycles + cost.cycles, dram: sum.dram + cost.dram })
     }
 
     /// What is gained by a buffer in SRAM, per byte and operation of its lifetime: cycles, and bytes of DRAM. `None` if nothing is.
@@ -82,16 +67,17 @@ impl Choice<'_> {
 }
 
 /// The buffers of a pool that lie in SRAM, in ascending order.
-pub(super) fn choose(program: &Program, pool: &Pool, sram: &Sram) -> Vec<usize> {
+pub(crate) fn choose(program: &Program, pool: &Pool, sram: &Sram) -> Vec<usize> {
+    let Sram { size, cost } = sram;
+    let size = *size;
     let mut choice = Choice {
-        program,
-        sram,
+        cost,
         groups: Vec::new(),
         groups_of: vec![Vec::new(); pool.buffers.len()],
         inside: vec![false; program.buffers.len()],
     };
     let at = |id: usize| pool.buffers.binary_search(&id).ok();
-    let mut left: Vec<bool> = (0..pool.buffers.len()).map(|buffer| pool.size(buffer) <= sram.size).collect();
+    let mut left: Vec<bool> = (0..pool.buffers.len()).map(|buffer| pool.size(buffer) <= size).collect();
     for task in &program.tasks {
         match task {
             Task::Dla(list) => {
@@ -132,7 +118,7 @@ pub(super) fn choose(program: &Program, pool: &Pool, sram: &Sram) -> Vec<usize> 
         left[best] = false;
         let mut more = chosen.clone();
         more.insert(more.partition_point(|&buffer| buffer < best), best);
-        if pool.bound(&more) <= sram.size && pool.pack(&more, sram.size).1 <= sram.size {
+        if pool.bound(&more) <= size && pool.pack(&more, size).1 <= size {
             chosen = more;
             choice.inside[pool.buffers[best]] = true;
             for &group in &choice.groups_of[best] {

@@ -6,27 +6,25 @@
 //! the run accesses is inside: its buffer holds the lines of one band, so lines that two bands need are computed twice. All other
 //! tensors are whole, and each band adds lines to them.
 //!
-//! [`Lowered::choose`] finds the runs. At a step, the pool holds the whole tensors that are made before or at the step and read at
+//! [`choose`] finds the runs. At a step, the pool holds the whole tensors that are made before or at the step and read at
 //! it or later. In a run it also holds the bands of the tensors inside. Both depend on the run alone, so dynamic programming over
 //! all runs finds those of the least time for a given pool. With [`Optimize::Memory`] the size of the pool is the one with the
 //! least product of size and squared time: a pool that is 2% smaller is chosen if the time grows by less than 1%.
 //!
-//! With SRAM ([`InSram`]) and [`Optimize::Time`] the runs are those of the least time whose bands inside fit there together. The times
+//! With SRAM (`InSram`) and [`Optimize::Time`] the runs are those of the least time whose bands inside fit there together. The times
 //! of a run are those with its tensors inside in SRAM, and all others in DRAM.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-use nvdla_estimate::{Host, Writes};
-
-use super::convolution::{Axis, Span, BYTES_PER_CYCLE, REGISTER_WRITE, TILE};
-use super::numbers::Numbers;
-use super::place::Placed;
-use super::step::{Kind, Net, Step, TensorId};
-use super::Optimize;
-use crate::assemble::program::Program;
-use crate::assemble::report::{self, RunReport, StepTime};
-use crate::assemble::sram::Sram;
+use super::cost::{Cost, Sram, StepTime};
+use super::program::{Buffer, Program};
+use crate::net::access::span;
+use crate::net::step::{Kind, Net, Step, TensorId};
+use crate::numbers::quantizer::Numbers;
+use crate::options::Optimize;
+use crate::passes::place::Placed;
+use crate::target::TILE;
 
 /// The numbers of bands that are tried.
 const BANDS: [u32; 12] = [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 28];
@@ -35,20 +33,16 @@ const LONGEST: usize = 48;
 
 /// A run of steps that is computed in bands.
 #[derive(Clone, Debug)]
-pub(super) struct Stripe {
+pub(crate) struct Stripe {
     /// The steps.
-    pub(super) steps: Range<usize>,
+    pub(crate) steps: Range<usize>,
     /// The bands, in order.
-    pub(super) bands: Vec<Band>,
+    pub(crate) bands: Vec<Band>,
 }
 
 impl Stripe {
-    pub(super) fn describe(&self) -> RunReport {
-        RunReport { first: self.steps.start, last: self.steps.end - 1, bands: self.bands.len() }
-    }
-
     /// The greatest number of lines that a band has of a buffer inside the run.
-    pub(super) fn height(&self, root: TensorId) -> u32 {
+    pub(crate) fn height(&self, root: TensorId) -> u32 {
         let lines = self.bands.iter().filter_map(|band| band.inside.get(&root));
         lines.map(|lines| lines.end - lines.start).max().unwrap_or(0)
     }
@@ -56,11 +50,11 @@ impl Stripe {
 
 /// A band of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Band {
+pub(crate) struct Band {
     /// The lines that each step computes; none if the range is empty.
-    pub(super) lines: Vec<Range<u32>>,
+    pub(crate) lines: Vec<Range<u32>>,
     /// The lines of each buffer inside the run that it computes, by the buffer's root.
-    pub(super) inside: BTreeMap<TensorId, Range<u32>>,
+    pub(crate) inside: BTreeMap<TensorId, Range<u32>>,
 }
 
 /// The accesses to a buffer.
@@ -84,27 +78,61 @@ impl Use {
 }
 
 /// A lowered network whose tensors may lie in SRAM.
-pub(super) struct InSram<'a> {
-    pub(super) program: &'a Program,
-    pub(super) sram: &'a Sram,
+struct InSram<'a> {
+    program: &'a Program,
+    sram: &'a Sram,
     /// The root of each buffer.
-    pub(super) roots: HashMap<usize, TensorId>,
+    roots: HashMap<usize, TensorId>,
 }
 
 /// The properties of a lowered network that the choice needs.
-pub(super) struct Lowered<'a> {
-    pub(super) placed: &'a Placed,
-    pub(super) numbers: &'a [Numbers],
+struct Search<'a> {
+    placed: &'a Placed,
+    numbers: &'a [Numbers],
+    cost: &'a Cost,
     /// Bytes and lines of each buffer in the pool, by its root. A buffer that a pooling takes on the fly has no bytes.
-    pub(super) buffers: BTreeMap<TensorId, (u64, u32)>,
+    buffers: BTreeMap<TensorId, (u64, u32)>,
     /// The time of each step.
-    pub(super) times: Vec<StepTime>,
+    times: Vec<StepTime>,
     /// With SRAM: the choice is for less time, and tensors inside a run lie there.
-    pub(super) in_sram: Option<InSram<'a>>,
+    in_sram: Option<InSram<'a>>,
+}
+
+/// The runs of steps that shrink the pool of a program without runs, or take less time with SRAM, and the roots of buffers that
+/// poolings take on the fly. `numbers_of` has the number of each root's buffer.
+pub(crate) fn choose(
+    placed: &Placed,
+    numbers: &[Numbers],
+    numbers_of: &HashMap<TensorId, usize>,
+    program: &Program,
+    (cost, sram): (&Cost, Option<&Sram>),
+    goal: Optimize,
+) -> (Vec<Stripe>, HashSet<TensorId>) {
+    let mut touched = HashSet::new();
+    for cube in program.written().iter().flatten() {
+        touched.extend(cube.buffer());
+    }
+    let (mut buffers, mut flying) = (BTreeMap::new(), HashSet::new());
+    let mut roots = HashMap::new();
+    for (&root, &number) in numbers_of {
+        let Buffer { size, height, place, .. } = program.buffers[number];
+        if place.is_pool() {
+            let flies = !touched.contains(&number);
+            buffers.insert(root, (if flies { 0 } else { size.into() }, height));
+            roots.insert(number, root);
+            if flies {
+                flying.insert(root);
+            }
+        }
+    }
+    let with = sram.map_or(cost, |sram| &sram.cost);
+    let times = with.times(program, 0..program.steps.len(), |id| program.in_sram(id));
+    let in_sram = sram.filter(|_| goal == Optimize::Time).map(|sram| InSram { program, sram, roots });
+    (Search { placed, numbers, cost, buffers, times, in_sram }.choose(goal), flying)
 }
 
 /// Whether a step has operations.
-pub(super) fn computes(step: &Step) -> bool {
+pub(crate) fn computes(step: &Step) -> bool {
     !matches!(step.kind, Kind::Concat(_) | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same)
 }
 
@@ -115,25 +143,6 @@ fn granularity(step: &Step, numbers: &Numbers) -> u32 {
         _ if numbers.winograd => TILE,
         _ => 1,
     }
-}
-
-/// The lines of a step's input that lines of its output take.
-pub(super) fn span(net: &Net, step: &Step, lines: &Range<u32>) -> Span {
-    let [input, output] = [step.inputs[0], step.output].map(|id| net.tensors[id].shape[1]);
-    let mut lines = lines.clone();
-    let (window, stride, pad) = match &step.kind {
-        Kind::Spread([by, _]) | Kind::Repeat([by, _]) => {
-            lines = lines.start / by..lines.end / by;
-            (1, 1, 0)
-        }
-        Kind::Convolution(conv) => {
-            ((conv.op.kernel[0] - 1) * conv.op.dilation[0] + 1, conv.op.stride[0], conv.op.padding.top)
-        }
-        Kind::Pool(pool) => (pool.kernel[0], pool.stride[0], pool.padding.top),
-        _ => (1, 1, 0),
-    };
-    Axis { input, output, window: window as u32, stride: stride as u32, pad: pad as u32 }
-        .span(lines.start, lines.end - lines.start)
 }
 
 /// Whether a step can compute some lines of its output. SDP ignores the strides of tensors of one pixel, so their lines are not
@@ -177,7 +186,7 @@ struct Candidate {
     cycles: u64,
 }
 
-impl Lowered<'_> {
+impl Search<'_> {
     fn net(&self) -> &Net {
         &self.placed.net
     }
@@ -278,7 +287,7 @@ impl Lowered<'_> {
         if let Some(InSram { program, sram, roots }) = &self.in_sram {
             let is_inside = |root| uses.get(root).is_some_and(|used| used.is_inside(steps));
             let inside = |buffer| roots.get(&buffer).is_some_and(is_inside);
-            let faster = report::times(program, steps.clone(), &sram.memory, sram.register_write, inside);
+            let faster = sram.cost.times(program, steps.clone(), inside);
             for (time, faster) in times.iter_mut().zip(faster) {
                 time.cycles = faster.cycles;
             }
@@ -298,17 +307,16 @@ impl Lowered<'_> {
                 pool += used.size;
             }
         }
-        let host = Host::new(REGISTER_WRITE);
         let mut cycles = 0;
         for band in &stripe.bands {
             for ((at, time), lines) in steps.clone().zip(times).zip(&band.lines).filter(|(_, lines)| !lines.is_empty())
             {
                 let height = self.net().tensors[self.net().steps[at].output].shape[1];
                 let part = |whole: u64| whole * u64::from(lines.end - lines.start) / u64::from(height);
-                let written = time.operations * host.cycles(Writes::OF_PART.registers);
-                let weights = time.weights / u64::from(BYTES_PER_CYCLE);
+                let written = time.operations * self.cost.part_writes();
+                let weights = self.cost.moving(time.weights);
                 cycles += (part(time.cycles.saturating_sub(weights)) + weights).max(written);
-                cycles += time.operations * host.hand_over;
+                cycles += time.operations * self.cost.hand_over();
             }
         }
         (pool, cycles)
@@ -368,7 +376,7 @@ impl Lowered<'_> {
     }
 
     /// The runs for a goal. With SRAM they are the runs of least time among those whose bands fit there.
-    pub(super) fn choose(&self, goal: Optimize) -> Vec<Stripe> {
+    fn choose(&self, goal: Optimize) -> Vec<Stripe> {
         let mut all = self.candidates();
         // Runs that end earlier come first.
         all.sort_by_key(|candidate| (candidate.units.end, candidate.units.start, candidate.cycles));

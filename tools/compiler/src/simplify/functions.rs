@@ -4,7 +4,7 @@
 //! sigmoid(x), GELU as x * (erf(x / sqrt(2)) + 1) / 2 in several orders. An expression of one tensor and constants is recognised
 //! by its values: if they equal those of a known function at all samples, the expression is replaced by that function.
 
-use super::Pass;
+use super::pass::Pass;
 use crate::ir::{Binary, Op, TensorId, Unary};
 
 /// The greatest number of nodes of an expression.

@@ -3,7 +3,7 @@
 //! Rules for operators that only move elements or rename dimensions. Two of them are merged, and arithmetic is moved before them,
 //! so that it can be folded into its convolution.
 
-use super::Pass;
+use super::pass::Pass;
 use crate::ir::{BlockOrder, Op, TensorId};
 
 /// The most elements of a tensor for which a permutation is examined, so that each index is exact as f32.

@@ -8,7 +8,7 @@
 //!   stores a tensor of either order in the same way.
 
 use super::moves::{indices, same_extents};
-use super::simplify;
+use super::pass::simplify;
 use crate::float;
 use crate::ir::{Graph, Node, Op, Tensor, TensorId};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::*;
 use crate::float;
-use crate::ir::{Convolution, PadMode, Padding, Pool, PoolKind};
+use crate::ir::{Binary, Convolution, Graph, Op, PadMode, Padding, Pool, PoolKind, TensorId, Unary};
+use crate::simplify::*;
 
 const X: [f32; 8] = [-9.0, -3.0, -1.5, -0.25, 0.0, 0.5, 2.0, 7.0];
 

@@ -2,12 +2,11 @@
 
 //! Rules that fold into a convolution: factors and offsets per channel, padding, and the flattening of its input.
 
-use super::Pass;
+use super::pass::Pass;
 use crate::ir::infer::{broadcast, Broadcast};
 use crate::ir::{Binary, Convolution, Node, Op, PadMode, Padding, Pool, PoolKind, Tensor, TensorId};
+use crate::target::LARGEST_KERNEL;
 
-/// The largest height or width of a window that a convolution averages.
-const LARGEST_WINDOW: usize = 32;
 /// The largest height or width of PDP's windows.
 const PDP_WINDOW: usize = 8;
 
@@ -106,7 +105,7 @@ impl Pass<'_> {
         self.replace(k, op, &inputs)
     }
 
-    /// An average over windows above [`LARGEST_WINDOW`] that do not overlap becomes an average of averages, if the size has a
+    /// An average over windows above [`LARGEST_KERNEL`] that do not overlap becomes an average of averages, if the size has a
     /// divisor that PDP supports.
     pub(super) fn large_average(&mut self, k: usize) -> bool {
         let Op::Pool(pool @ Pool { kind: PoolKind::Average { .. }, .. }) = self.graph.nodes[k].op else { return false };
@@ -117,7 +116,7 @@ impl Pass<'_> {
         let size = self.graph.shape(y)[2..].to_vec();
         let part = [0, 1].map(|axis| {
             let divides = |by: &usize| pool.kernel[axis] % by == 0 && (size[axis] == 1 || pool.stride[axis] % by == 0);
-            let large = pool.kernel[axis] > LARGEST_WINDOW;
+            let large = pool.kernel[axis] > LARGEST_KERNEL;
             if large {
                 (2..=PDP_WINDOW).rev().find(divides)
             } else {

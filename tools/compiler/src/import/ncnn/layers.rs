@@ -3,11 +3,11 @@
 //! The layers. The keys of parameters are those of NCNN.
 
 use super::{Layer, Reader};
+use crate::import::options::Options;
 use crate::ir::{
     infer, Binary, BlockOrder, Convolution, Coordinates, Op, PadMode, Padding, Pool, PoolKind, Resize, ResizeMode,
     Rounding, TensorId, Unary,
 };
-use crate::model::Options;
 
 const LAYERS: &[&str] = &[
     "AbsVal",

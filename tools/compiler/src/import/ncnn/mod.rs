@@ -13,8 +13,8 @@ mod layers;
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::import::options::Options;
 use crate::ir::{Graph, Op, Refusal, TensorId, Unreadable};
-use crate::model::Options;
 
 /// The first line of a `.param` file.
 const MAGIC: &str = "7767517";

@@ -27,8 +27,8 @@ use std::path::Path;
 use bytes::Bytes;
 use prost::Message;
 
+use crate::import::options::Options;
 use crate::ir::{Graph, Op, Quantization, Refusal, TensorId, Unreadable};
-use crate::model::Options;
 use value::{Integers, Value};
 
 /// Why a model cannot be read.

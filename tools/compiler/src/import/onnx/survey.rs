@@ -13,7 +13,7 @@ use prost::Message as _;
 use super::value::{self, types};
 use super::{order, proto, written, Error, Node, Reader, TensorValue};
 use crate::ir::{Graph, Quantization};
-use crate::model::Options;
+use crate::import::model::Options;
 use crate::survey::{self, Role, Survey, Value};
 
 /// What the file says of the type of a tensor.

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! From steps to operations of the units.
+
+pub mod cbuf;
+pub mod cdp;
+pub mod convolution;
+pub mod lowering;
+pub mod pool;
+pub mod sdp;
+pub mod view;
+pub mod winograd;

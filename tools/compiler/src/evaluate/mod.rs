@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Compiled networks on the model and in plain loops.
+
+pub mod integers;
+pub mod loss;
+pub mod measure;
+pub mod mixed;

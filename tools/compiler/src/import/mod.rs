@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Files of networks.
+
+pub mod model;
+pub mod ncnn;
+pub mod onnx;
+pub mod options;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a user specifies about a model that its file leaves open.
+
+use std::collections::HashMap;
+
+/// What a user specifies about a model that its file leaves open.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The shape of an input, by its name.
+    pub shapes: HashMap<String, Vec<usize>>,
+    /// The names of the tensors that are to be outputs. Empty: the model's outputs.
+    pub outputs: Vec<String>,
+}

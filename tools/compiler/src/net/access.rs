@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which elements of a step's input its outputs take, along one axis.
+
+use std::ops::Range;
+
+use super::step::{Kind, Mode, Net, Step};
+use crate::target::TILE;
+
+/// Outputs along one axis, and the inputs that they need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// First output.
+    pub(crate) first: u32,
+    /// Outputs.
+    pub(crate) count: u32,
+    /// First input.
+    pub(crate) input_first: u32,
+    /// Inputs.
+    pub(crate) input_count: u32,
+    /// Padding before.
+    pub(crate) before: u32,
+    /// Padding after.
+    pub(crate) after: u32,
+}
+
+impl Span {
+    /// Number of inputs with their padding.
+    pub(crate) fn padded(&self) -> u32 {
+        self.before + self.input_count + self.after
+    }
+
+    /// The span with the padding that fills Winograd's last tiles.
+    pub(crate) fn tiled(self) -> Self {
+        Self { after: self.count + TILE - self.before - self.input_count, ..self }
+    }
+}
+
+/// Windows along one axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis {
+    /// Elements of the input.
+    pub(crate) input: u32,
+    /// Elements of the output.
+    pub(crate) output: u32,
+    /// Elements that a window spans, dilation included.
+    pub(crate) window: u32,
+    /// Distance between two windows.
+    pub(crate) stride: u32,
+    /// Padding before the first element.
+    pub(crate) pad: u32,
+}
+
+impl Axis {
+    /// The span of `count` outputs from `first` on.
+    pub(crate) fn span(&self, first: u32, count: u32) -> Span {
+        // Counted from the first padding element.
+        let begin = first * self.stride;
+        let end = (first + count - 1) * self.stride + self.window;
+        let input_first = begin.saturating_sub(self.pad).min(self.input - 1);
+        let input_end = end.saturating_sub(self.pad).clamp(input_first + 1, self.input);
+        Span {
+            first,
+            count,
+            input_first,
+            input_count: input_end - input_first,
+            before: self.pad.saturating_sub(begin),
+            after: end.saturating_sub(self.pad + self.input),
+        }
+    }
+
+    /// Whether the last windows lie wholly in the padding behind the input. No span can begin there.
+    pub(crate) fn ends_behind(&self) -> bool {
+        (self.output - 1) * self.stride >= self.pad + self.input
+    }
+
+    /// Spans of at most `most` inputs and `outputs` outputs each, which cover the axis; `None` if one output needs more inputs, or
+    /// if a span would begin behind the input.
+    pub(crate) fn split(&self, most: u32, outputs: u32) -> Option<Vec<Span>> {
+        let mut spans = Vec::new();
+        let mut first = 0;
+        while first < self.output {
+            let fits = |count: u32| count <= outputs && self.span(first, count).input_count <= most;
+            // The inputs of a span increase with its outputs, so a binary search works.
+            let (mut low, mut high) = (0, self.output - first);
+            while low < high {
+                let middle = (low + high).div_ceil(2);
+                if fits(middle) {
+                    low = middle;
+                } else {
+                    high = middle - 1;
+                }
+            }
+            if low == 0 || first * self.stride >= self.pad + self.input {
+                return None;
+            }
+            spans.push(self.span(first, low));
+            first += low;
+        }
+        Some(spans)
+    }
+}
+
+/// The number of convolution buffer slices of a part. In Winograd's mode they include the padding.
+pub(crate) fn slices(y: &Span, mode: Mode) -> u32 {
+    if mode == Mode::Winograd {
+        y.padded()
+    } else {
+        y.input_count
+    }
+}
+
+/// The lines of a step's input that lines of its output take.
+pub(crate) fn span(net: &Net, step: &Step, lines: &Range<u32>) -> Span {
+    let [input, output] = [step.inputs[0], step.output].map(|id| net.tensors[id].shape[1]);
+    let mut lines = lines.clone();
+    let (window, stride, pad) = match &step.kind {
+        Kind::Spread([by, _]) | Kind::Repeat([by, _]) => {
+            lines = lines.start / by..lines.end / by;
+            (1, 1, 0)
+        }
+        Kind::Convolution(conv) => {
+            ((conv.op.kernel[0] - 1) * conv.op.dilation[0] + 1, conv.op.stride[0], conv.op.padding.top)
+        }
+        Kind::Pool(pool) => (pool.kernel[0], pool.stride[0], pool.padding.top),
+        _ => (1, 1, 0),
+    };
+    Axis { input, output, window: window as u32, stride: stride as u32, pad: pad as u32 }
+        .span(lines.start, lines.end - lines.start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each output reads the same inputs in every division into spans.
+    #[test]
+    fn spans_read_what_the_whole_reads() {
+        for (window, stride, pad, input, most) in
+            [(3, 1, 1, 10, 3), (3, 2, 1, 11, 5), (9, 1, 4, 20, 12), (7, 3, 3, 30, 8)]
+        {
+            let output = (input + 2 * pad - window) / stride + 1;
+            let axis = Axis { input, output, window, stride, pad };
+            let spans = axis.split(most, output).unwrap();
+            assert!(spans.len() > 1);
+            let mut next = 0;
+            for span in spans {
+                assert_eq!(span.first, next);
+                assert!(span.input_count <= most, "{span:?}");
+                for at in 0..span.count {
+                    // Both are counted from the first padding element of the whole input.
+                    let wanted = (span.first + at) * stride;
+                    assert_eq!(wanted, at * stride + span.input_first + pad - span.before, "{span:?}");
+                }
+                let reach = (span.count - 1) * stride + window;
+                assert!(span.before + span.input_count + span.after >= reach, "{span:?}");
+                next += span.count;
+            }
+            assert_eq!(next, output);
+        }
+        assert_eq!(Axis { input: 10, output: 8, window: 3, stride: 1, pad: 0 }.split(2, 8), None);
+        // The last windows lie in the padding, behind the input.
+        assert!(Axis { input: 4, output: 8, window: 1, stride: 1, pad: 2 }.split(4, 8).is_some());
+        assert_eq!(Axis { input: 4, output: 8, window: 1, stride: 1, pad: 2 }.split(4, 6), None);
+    }
+}

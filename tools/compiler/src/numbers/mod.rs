@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The numbers of each step.
+
+pub mod fp16;
+pub mod int8;
+pub mod quantizer;
+pub mod tails;

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Passes over the network of steps.
+
+pub mod crop;
+pub mod fuse;
+pub mod inputs;
+pub mod place;
+pub mod scales;
+pub mod widen;

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The order of the passes: from a graph to a loadable.
+//!
+//! ```text
+//! Graph, Ranges ─build→ Net ─fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales ─numbers→ Numbers
+//!   ─lower(bands)→ Program ─fly, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
+//! ```
+//!
+//! Bands of lines and SRAM are candidates ([`Candidates`]): the program is lowered without and with them, and the better one is
+//! kept. Winograd's mode is chosen per convolution by its cost ([`crate::codegen::winograd`]), and the layers of mixed precision by
+//! what they lose on the model ([`crate::evaluate::mixed`]).
+
+use std::collections::HashSet;
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::Precision;
+
+use crate::build::nodes;
+use crate::codegen::lowering::Lowering;
+use crate::error::Error;
+use crate::ir::{Graph, Ranges};
+use crate::net::step::{Net, TensorId};
+use crate::net::verify::verify;
+use crate::numbers::quantizer::{Numbers, Quantizer};
+use crate::options::{Optimize, Options, Winograd};
+use crate::output::compiled::{Compiled, Lowered};
+use crate::output::layout::{Layout, Stored};
+use crate::output::loadable;
+use crate::output::report::{self, Division, RunReport};
+use crate::passes::crop::crop;
+use crate::passes::fuse::fuse;
+use crate::passes::inputs::inputs;
+use crate::passes::place::place;
+use crate::passes::scales::scales;
+use crate::passes::widen::widen;
+use crate::schedule::cost::Sram;
+use crate::schedule::memory::Plan;
+use crate::schedule::prefetch::{self, Bands};
+use crate::schedule::program::{Cube, Program};
+use crate::schedule::stripes::{self, Stripe};
+use crate::schedule::{check, fly, memory};
+use crate::target::Target;
+
+/// The passes after which the network of steps can be looked at.
+pub const PASSES: [&str; 6] = ["build", "fuse", "crop", "inputs", "widen", "place"];
+
+/// Called after each of [`PASSES`] with the network as it then is.
+pub type Observe<'o> = &'o mut dyn FnMut(&str, &Net);
+
+/// Compiles a graph.
+///
+/// # Errors
+///
+/// When the configuration cannot compute it, with the node or the tensor, or when it is too large.
+pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Compiled, Error> {
+    observed(graph, ranges, options, &mut |_, _| {})
+}
+
+/// As [`compile`], and calls `observe` after each pass over the network of steps.
+///
+/// # Errors
+///
+/// As [`compile`].
+pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_>) -> Result<Compiled, Error> {
+    let target = Target::new(options)?;
+    let Target { config, precision, .. } = target;
+    if graph.outputs.is_empty() {
+        return Err(Error::Network("the network has no output".to_owned()));
+    }
+
+    // The network of steps.
+    let mut passes = Passes { config, precision, observe };
+    let mut net = passes.first(graph, ranges)?;
+    passes.run("fuse", &mut net, |net| fuse(net, config));
+    passes.run("crop", &mut net, crop);
+    let given = passes.run("inputs", &mut net, |net| inputs(net, options));
+    let chosen = options.wide.iter().map(|id| id.0).collect();
+    let copies =
+        passes.run("widen", &mut net, |net| widen(net, &chosen, |id| given.images.contains_key(&id), &given.inputs));
+    let placed = place(net, config, precision, &given.images)?;
+    passes.after("place", &placed.net);
+
+    // Its numbers.
+    let scales = scales(&placed.net, &given.inputs, precision)?;
+    let lowering = Lowering::new(&graph.name, &target, &placed, &scales, &given)?;
+    let faster = if precision == Precision::Fp16 { Winograd::Faster } else { Winograd::Never };
+    let winograd = options.winograd.unwrap_or(faster);
+    let mut quantizer = Quantizer {
+        net: &placed.net,
+        inputs: &given.inputs,
+        scales: &scales,
+        ranges,
+        copies: &copies,
+        precision,
+        granularity: options.granularity,
+        tables: Vec::new(),
+        errors: Vec::new(),
+    };
+    let numbers = quantizer.steps(|step| lowering.mode(step, &given.images, winograd))?;
+    let Quantizer { tables, errors, .. } = quantizer;
+    let lowered = Lowered { net: placed.net.clone(), numbers, tables, scales: scales.clone() };
+
+    // Its program.
+    let sram = (target.sram > 0).then(|| Sram::new(config, target.sram));
+    let candidates = Candidates { lowering: &lowering, lowered: &lowered, sram: sram.as_ref(), goal: options.optimize };
+    let (Planned { program, plan, warnings }, division) = candidates.best()?;
+    check::check(&program, &plan)?;
+    let loadable = loadable::emit(&program, &plan)?;
+    let mut report = report::report(&program, &plan, sram.as_ref(), errors);
+    report.describe(graph, &lowered.net, &scales, precision);
+    report.warnings = warnings;
+    report.division = division;
+    let layout = layout(&lowering, &program);
+    Ok(Compiled { loadable, report, steps: lowered, config, bytes: given.bytes, layout })
+}
+
+/// The passes over the network of steps, with what happens after each of them.
+struct Passes<'o> {
+    config: &'static Config,
+    precision: Precision,
+    observe: Observe<'o>,
+}
+
+impl Passes<'_> {
+    /// The network as it is built.
+    fn first(&mut self, graph: &Graph, ranges: &Ranges) -> Result<Net, Error> {
+        let net = nodes::build(graph, ranges, self.config).map_err(Error::Refused)?;
+        self.after("build", &net);
+        Ok(net)
+    }
+
+    /// Runs a pass.
+    fn run<T>(&mut self, name: &str, net: &mut Net, pass: impl FnOnce(&mut Net) -> T) -> T {
+        let result = pass(net);
+        self.after(name, net);
+        result
+    }
+
+    /// Shows the network to the observer. In debug builds and tests the network must be a valid one after every pass.
+    fn after(&mut self, name: &str, net: &Net) {
+        if cfg!(debug_assertions) {
+            if let Err(wrong) = verify(net) {
+                panic!("after the pass \"{name}\" for {} in {:?}: {wrong}", self.config.name, self.precision);
+            }
+        }
+        (self.observe)(name, net);
+    }
+}
+
+/// A program with its memory and its order.
+struct Planned {
+    program: Program,
+    plan: Plan,
+    warnings: Vec<String>,
+}
+
+/// The programs that compute a network, of which the best for the goal is kept.
+struct Candidates<'a> {
+    lowering: &'a Lowering<'a>,
+    lowered: &'a Lowered,
+    sram: Option<&'a Sram>,
+    goal: Optimize,
+}
+
+impl Candidates<'_> {
+    /// The best program, and its division into bands.
+    fn best(&self) -> Result<(Planned, Option<Division>), Error> {
+        let whole = self.planned(&[], &HashSet::new())?;
+        let for_memory = matches!(self.goal, Optimize::Memory | Optimize::Pool(_));
+        let for_time = self.goal == Optimize::Time && self.sram.is_some();
+        if !for_memory && !for_time {
+            return Ok((whole, None));
+        }
+        let pool = whole.plan.activations();
+        let cycles = match self.sram {
+            Some(sram) => sram.cycles(&whole.program),
+            None => report::report(&whole.program, &whole.plan, None, Vec::new()).cycles,
+        };
+        let Lowering { placed, buffers, cost, .. } = self.lowering;
+        let numbers: &[Numbers] = &self.lowered.numbers;
+        let (stripes, flying) = stripes::choose(placed, numbers, buffers, &whole.program, (cost, self.sram), self.goal);
+        let striped = self.planned(&stripes, &flying)?;
+        let better = match self.sram {
+            // The bands also move fewer bytes in DRAM, which may be slower than assumed.
+            Some(sram) if for_time => sram.cycles(&striped.program) < cycles + cycles / 50,
+            _ => striped.plan.activations() < pool,
+        };
+        let (best, stripes) = if better { (striped, stripes) } else { (whole, Vec::new()) };
+        let run = |stripe: &Stripe| RunReport {
+            first: stripe.steps.start,
+            last: stripe.steps.end - 1,
+            bands: stripe.bands.len(),
+        };
+        let division = Division { pool, cycles, runs: stripes.iter().map(run).collect() };
+        Ok((best, Some(division).filter(|division| for_memory || !division.runs.is_empty())))
+    }
+
+    /// The program with these runs of steps in bands.
+    fn planned(&self, stripes: &[Stripe], flying: &HashSet<TensorId>) -> Result<Planned, Error> {
+        let Lowered { numbers, tables, .. } = self.lowered;
+        let (mut program, warnings) = self.lowering.clone().program(numbers, tables, stripes, flying)?;
+        fly::join(&mut program);
+        let bands = match self.goal {
+            Optimize::Time => Bands::Worth,
+            Optimize::Prefetch => Bands::Most,
+            Optimize::Size | Optimize::Memory | Optimize::Pool(_) => {
+                let plan = memory::plan(&mut program, self.sram)?;
+                return Ok(Planned { program, plan, warnings });
+            }
+        };
+        let Some(sram) = self.sram else {
+            prefetch::divide(&mut program, &self.lowering.cost, bands);
+            let plan = memory::plan(&mut program, None)?;
+            return Ok(Planned { program, plan, warnings });
+        };
+        // How long a layer's input is fetched depends on the memory in which it lies, and the choice of buffers for SRAM depends
+        // on the bands.
+        let plan = memory::plan(&mut program, Some(sram))?;
+        let mut divided = program.clone();
+        prefetch::divide(&mut divided, &sram.cost, bands);
+        let new_plan = memory::plan(&mut divided, Some(sram))?;
+        if bands == Bands::Most || sram.cycles(&divided) < sram.cycles(&program) {
+            return Ok(Planned { program: divided, plan: new_plan, warnings });
+        }
+        Ok(Planned { program, plan, warnings })
+    }
+}
+
+/// The places of the tensors that operations write.
+fn layout(lowering: &Lowering<'_>, program: &Program) -> Layout {
+    let steps = &lowering.placed.net.steps;
+    let tensors: Vec<Stored> = steps.iter().map(|step| lowering.stored(step.output)).collect();
+    let written = program.written();
+    let touched: HashSet<usize> = written.iter().flatten().filter_map(Cube::buffer).collect();
+    Layout {
+        atom: program.config.memory_atomic as usize,
+        written,
+        buffers: program.buffers.iter().map(|buffer| buffer.size).collect(),
+        tensors: tensors.into_iter().filter(|stored| touched.contains(&stored.buffer)).collect(),
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What operations cost: every estimate of time behind a decision of the compiler or in its report.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use nvdla_estimate::{self as estimate, ConvShape, Host, Memory, PdpShape, SdpShape, Shape, Slot, Writes};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::{DataCube, MemoryType};
+
+use super::program::{Base, Cube, Operation, Program, Task, Unit};
+
+/// Cycles of a register write, bytes of DRAM per cycle and cycles of latency for the estimates behind decisions: the defaults of
+/// `nvdla_runtime --profile`.
+const REGISTER_WRITE: f64 = 100.0;
+const BYTES_PER_CYCLE: u32 = 10;
+const LATENCY: u32 = 100;
+/// Bytes of SRAM per cycle, from the same.
+const SRAM_BYTES_PER_CYCLE: f64 = 25.0;
+
+/// The conditions of estimates: a configuration with its memories and its host.
+#[derive(Clone, Debug)]
+pub struct Cost {
+    config: &'static Config,
+    memory: Memory,
+    register_write: f64,
+}
+
+/// SRAM in which buffers may lie.
+#[derive(Clone, Debug)]
+pub struct Sram {
+    /// Bytes that may be used.
+    pub size: u64,
+    /// The conditions of estimates with it.
+    pub(crate) cost: Cost,
+}
+
+impl Sram {
+    /// SRAM of that many bytes.
+    pub(crate) fn new(config: &'static Config, size: u64) -> Self {
+        Self { size, cost: Cost::new(config).with_sram() }
+    }
+
+    /// Estimated cycles of all operations of NVDLA.
+    pub(crate) fn cycles(&self, program: &Program) -> u64 {
+        self.cost.cycles(program, |id| program.in_sram(id))
+    }
+}
+
+/// The time of a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StepTime {
+    /// Estimated cycles.
+    pub(crate) cycles: u64,
+    /// Operations; those with the same weights count as one.
+    pub(crate) operations: u64,
+    /// Bytes of weights.
+    pub(crate) weights: u64,
+}
+
+impl Cost {
+    /// The conditions for decisions.
+    pub(crate) fn new(config: &'static Config) -> Self {
+        let memory = Memory::new(config, LATENCY, BYTES_PER_CYCLE.into());
+        Self { config, memory, register_write: REGISTER_WRITE }
+    }
+
+    /// The same with SRAM of the usual speed.
+    pub(crate) fn with_sram(mut self) -> Self {
+        self.memory.sram.bandwidth = SRAM_BYTES_PER_CYCLE.min(self.memory.sram.bandwidth);
+        self
+    }
+
+    /// The configuration's own memory interfaces with their latencies, at the full width of the bus in every cycle, and one cycle
+    /// per register write: for reports.
+    pub(crate) fn of_interfaces(config: &'static Config) -> Self {
+        let mut memory = Memory::new(config, config.primary.latency, f64::from(config.primary.width / 8));
+        memory.sram.latency = config.secondary.unwrap_or(config.primary).latency;
+        Self { config, memory, register_write: 1.0 }
+    }
+
+    fn host(&self) -> Host {
+        Host::new(self.register_write)
+    }
+
+    /// Cycles from the end of an operation to the start of one that waits for it.
+    pub(crate) fn hand_over(&self) -> u64 {
+        self.host().hand_over
+    }
+
+    /// Cycles of the register writes of a further part of a layer.
+    pub(crate) fn part_writes(&self) -> u64 {
+        self.host().cycles(Writes::OF_PART.registers)
+    }
+
+    /// Cycles in which DRAM moves some bytes.
+    pub(crate) fn moving(&self, bytes: u64) -> u64 {
+        bytes / self.memory.dram.bandwidth as u64
+    }
+
+    /// Cycles of operations that run together: a convolution, SDP, and a pooling on the fly.
+    pub(crate) fn pipeline(&self, conv: &ConvShape, sdp: &SdpShape, pdp: Option<&PdpShape>) -> u64 {
+        estimate::pipeline(Some(conv), Some(sdp), pdp, self.config, &self.memory).cycles
+    }
+
+    /// Cycles of a pooling from memory to memory.
+    pub(crate) fn pooling(&self, shape: &PdpShape) -> u64 {
+        estimate::pdp(shape, self.config, &self.memory).cycles
+    }
+
+    /// The times of operations of a task, the first of which does not take its input on the fly. `in_sram` says which buffers lie
+    /// in SRAM.
+    pub(crate) fn slots(&self, list: &[Operation], in_sram: impl Fn(usize) -> bool) -> Vec<Slot> {
+        let mut steps = Vec::new();
+        let mut before: [&[Operation]; 2] = [&[]; 2];
+        for group in groups(list) {
+            // A unit has two register groups, so the values that stay are those of the last operation but one.
+            let part = before[0].first().is_some_and(|first| first.step == group[0].step);
+            let first = steps.len();
+            for (index, operation) in group.iter().enumerate() {
+                let (op, surface) = operation.unit.descriptors(|cube| plain(cube, &in_sram));
+                let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
+                let writes = match &group[0].unit {
+                    Unit::Convolution { .. } if part && index == 0 => Writes::OF_PART,
+                    Unit::Convolution { .. } if part => Writes::default(),
+                    _ => Writes::of_layer(shape.unit()),
+                };
+                let source = (index > 0).then(|| steps.len() - 1);
+                let waits_for = |earlier: &Operation| operation.waits_for(earlier, self.config.memory_atomic);
+                let waits = first == 0 || before[1].iter().any(waits_for);
+                steps.push(estimate::Step { shape, writes, source, waits });
+            }
+            before = [before[1], group];
+        }
+        estimate::schedule(&steps, self.config, &self.memory, self.host())
+    }
+
+    /// The cycle in which the last of some operations of a task ends.
+    pub(crate) fn end(&self, list: &[Operation], in_sram: impl Fn(usize) -> bool) -> u64 {
+        self.slots(list, in_sram).last().map_or(0, |slot| slot.start + slot.cycles)
+    }
+
+    /// Estimated cycles of all operations of NVDLA, with these buffers in SRAM.
+    pub(crate) fn cycles(&self, program: &Program, in_sram: impl Fn(usize) -> bool) -> u64 {
+        let time = |task: &Task| match task {
+            Task::Dla(list) => self.end(list, &in_sram),
+            Task::Emulated(_) => 0,
+        };
+        program.tasks.iter().map(time).sum()
+    }
+
+    /// The time of each of some steps, with these buffers in SRAM.
+    pub(crate) fn times(
+        &self,
+        program: &Program,
+        steps: Range<usize>,
+        in_sram: impl Fn(usize) -> bool,
+    ) -> Vec<StepTime> {
+        let mut times = vec![StepTime::default(); steps.len()];
+        let mut seen = HashSet::new();
+        for task in &program.tasks {
+            let Task::Dla(list) = task else { continue };
+            let mut previous = None;
+            for group in groups(list) {
+                // Parts of a layer do not wait for one another.
+                let waits = previous.replace(group[0].step) != Some(group[0].step);
+                if !steps.contains(&group[0].step) {
+                    continue;
+                }
+                let time = &mut times[group[0].step - steps.start];
+                time.cycles += together(&self.slots(group, &in_sram));
+                time.cycles += if waits { self.hand_over() } else { 0 };
+                if let Unit::Convolution { .. } = group[0].unit {
+                    let weights = group[0].unit.weights().filter(|weights| seen.insert(weights.base));
+                    let bytes: Vec<u64> = weights.map(|weights| weights.size.into()).collect();
+                    time.operations += u64::from(!bytes.is_empty());
+                    time.weights += bytes.iter().sum::<u64>();
+                } else {
+                    time.operations += 1;
+                }
+            }
+        }
+        times
+    }
+}
+
+/// The estimated cycles of operations that run together, if they are the only ones of a schedule. Their registers are written
+/// while the operations before them run, so writes count only if they take longer.
+pub(crate) fn together(slots: &[Slot]) -> u64 {
+    slots.first().map_or(0, |slot| slot.cycles.max(slot.start))
+}
+
+/// Operations that run together, because they are connected on the fly.
+pub(crate) fn groups(list: &[Operation]) -> impl Iterator<Item = &[Operation]> {
+    list.chunk_by(|_, next| next.unit.takes_on_the_fly())
+}
+
+/// A cube without its address.
+fn plain(cube: &Cube, in_sram: impl Fn(usize) -> bool) -> DataCube {
+    let mem_type = match cube.base {
+        Base::OnTheFly => MemoryType::Hw,
+        Base::Buffer(id) if in_sram(id) => MemoryType::Cv,
+        Base::Buffer(_) | Base::Constant(_) => MemoryType::Mc,
+    };
+    DataCube {
+        mem_type,
+        size: cube.size,
+        width: cube.width,
+        height: cube.height,
+        channel: cube.channels,
+        line_stride: cube.line_stride,
+        surf_stride: cube.surface_stride,
+        ..Default::default()
+    }
+}
