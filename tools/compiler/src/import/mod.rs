@@ -2,6 +2,7 @@
 
 //! Files of networks.
 
+pub mod format;
 pub mod model;
 pub mod ncnn;
 pub mod onnx;

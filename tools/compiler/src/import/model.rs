@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::format::{Failure, Format};
 pub use super::options::Options;
 use super::{ncnn, onnx};
 use crate::ir::{Graph, Unreadable};
@@ -32,29 +33,23 @@ pub struct Model {
     pub reshaped: Vec<Reshaped>,
 }
 
+/// The formats that are read.
+pub const FORMATS: [&Format; 2] = [&onnx::FORMAT, &ncnn::FORMAT];
+
 impl Model {
-    /// Reads a model: ONNX by the extension `.onnx`; NCNN by `.param`, with the weights beside it in `.bin`.
+    /// Reads a model in the format that its extension names: one of [`FORMATS`].
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         let bytes = std::fs::read(path).map_err(|source| Error::File(path.to_owned(), source))?;
-        let malformed = |reason: String| Error::Malformed(path.to_owned(), reason);
-        let folder = path.parent().map(|folder| if folder == Path::new("") { Path::new(".") } else { folder });
-        let mut graph = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("onnx") => onnx::read(bytes.into(), folder, options).map_err(|error| match error {
-                onnx::Error::Malformed(reason) => malformed(reason),
-                onnx::Error::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
-            })?,
-            Some("param") => {
-                let text = String::from_utf8(bytes).map_err(|_| malformed("a .param file is text".to_owned()))?;
-                let weights = path.with_extension("bin");
-                let bin = std::fs::read(&weights).map_err(|source| Error::File(weights, source))?;
-                let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                ncnn::read(&text, &bin, &name, options).map_err(|error| match error {
-                    ncnn::Error::Malformed(reason) => malformed(reason),
-                    ncnn::Error::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
-                })?
-            }
-            _ => return Err(malformed("the extension is neither .onnx nor .param".to_owned())),
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let Some(format) = FORMATS.iter().find(|format| Some(format.extension) == extension) else {
+            let known: Vec<String> = FORMATS.iter().map(|format| format!(".{}", format.extension)).collect();
+            return Err(Error::Malformed(path.to_owned(), format!("the extension is none of {}", known.join(", "))));
         };
+        let mut graph = (format.read)(path, bytes, options).map_err(|failure| match failure {
+            Failure::Malformed(reason) => Error::Malformed(path.to_owned(), reason),
+            Failure::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
+            Failure::File(other, source) => Error::File(other, source),
+        })?;
         simplify(&mut graph);
         let reshaped = outer_moves(&mut graph);
         Ok(Self { graph, reshaped })

@@ -2,7 +2,7 @@
 
 //! The layers. The keys of parameters are those of NCNN.
 
-use super::{Layer, Reader};
+use super::reader::{Layer, Reader};
 use crate::import::options::Options;
 use crate::ir::{
     infer, Binary, BlockOrder, Convolution, Coordinates, Op, PadMode, Padding, Pool, PoolKind, Resize, ResizeMode,

@@ -10,125 +10,17 @@
 #![allow(clippy::float_cmp, clippy::assigning_clones)]
 
 mod layers;
+mod reader;
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::import::format::{Failure, Format};
 use crate::import::options::Options;
-use crate::ir::{Graph, Op, Refusal, TensorId, Unreadable};
+use crate::ir::{Graph, Refusal, TensorId, Unreadable};
+use reader::{Blob, Layer, Reader, Weights};
 
 /// The first line of a `.param` file.
 const MAGIC: &str = "7767517";
-
-/// Why a model cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The file is not a model, or its parts contradict each other.
-    #[error("{0}")]
-    Malformed(String),
-    /// Layers that cannot be read.
-    #[error(transparent)]
-    Nodes(#[from] Unreadable),
-}
-
-/// A layer of the file.
-struct Layer<'a> {
-    kind: &'a str,
-    name: &'a str,
-    bottoms: Vec<&'a str>,
-    tops: Vec<&'a str>,
-    /// Numbers by their key. Integers are exact up to 2^53.
-    values: BTreeMap<i32, f64>,
-    arrays: BTreeMap<i32, Vec<f64>>,
-}
-
-impl Layer<'_> {
-    fn float(&self, key: i32, default: f32) -> f32 {
-        self.values.get(&key).map_or(default, |&value| value as f32)
-    }
-
-    fn int(&self, key: i32, default: i64) -> i64 {
-        self.values.get(&key).map_or(default, |&value| value as i64)
-    }
-
-    /// A number that must not be negative.
-    fn size(&self, key: i32, default: usize) -> Result<usize, String> {
-        let value = self.int(key, default as i64);
-        usize::try_from(value).map_err(|_| format!("its parameter {key} is {value}"))
-    }
-
-    /// A pair of numbers, of which the second may be omitted if both are equal: height under one key, width under the other.
-    fn pair(&self, height: i32, width: i32, default: usize) -> Result<[usize; 2], String> {
-        let width = self.size(width, default)?;
-        Ok([self.size(height, width)?, width])
-    }
-
-    fn array(&self, key: i32) -> &[f64] {
-        self.arrays.get(&key).map_or(&[], |array| array)
-    }
-}
-
-/// The weights, read in the order of the layers.
-struct Weights<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Weights<'a> {
-    fn take(&mut self, count: usize, width: usize) -> Result<&'a [u8], String> {
-        let size = count.checked_mul(width).filter(|size| *size <= self.bytes.len() - self.at);
-        let left = self.bytes.len() - self.at;
-        let size =
-            size.ok_or_else(|| format!("{count} weights of {width} bytes, but the .bin has {left} bytes left"))?;
-        let taken = &self.bytes[self.at..self.at + size];
-        // Every array ends at a multiple of four bytes.
-        self.at = (self.at + size.next_multiple_of(4)).min(self.bytes.len());
-        Ok(taken)
-    }
-
-    /// Reads numbers without a tag: biases, scales.
-    fn plain(&mut self, count: usize) -> Result<Vec<f32>, String> {
-        let bytes = self.take(count, 4)?;
-        finite(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
-    }
-
-    /// Reads weights after a tag that gives their type. int8 weights are returned as their integers.
-    fn tagged(&mut self, count: usize) -> Result<(Vec<f32>, bool), String> {
-        let tag = self.take(1, 4)?;
-        match u32::from_le_bytes([tag[0], tag[1], tag[2], tag[3]]) {
-            0 | 0x0002_C056 => Ok((self.plain(count)?, false)),
-            0x0130_6B47 => {
-                let halves =
-                    self.take(count, 2)?.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f32());
-                Ok((finite(halves.collect())?, false))
-            }
-            0x000D_4B38 => Ok((self.take(count, 1)?.iter().map(|&byte| f32::from(byte as i8)).collect(), true)),
-            _ => {
-                // A table of 256 numbers, and one index per weight.
-                let table = self.plain(256)?;
-                Ok((self.take(count, 1)?.iter().map(|&byte| table[byte as usize]).collect(), false))
-            }
-        }
-    }
-}
-
-fn finite(values: Vec<f32>) -> Result<Vec<f32>, String> {
-    match values.iter().position(|value| value.is_nan()) {
-        Some(at) => Err(format!("its weight {at} is not a number")),
-        None => Ok(values),
-    }
-}
-
-/// The properties of a blob.
-#[derive(Clone, Copy, Debug)]
-struct Blob {
-    id: TensorId,
-}
-
-struct Reader<'a> {
-    graph: Graph,
-    blobs: HashMap<&'a str, Option<Blob>>,
-    weights: Weights<'a>,
-}
 
 /// Splits a `.param` file into its layers.
 fn parse(text: &str) -> Result<Vec<Layer<'_>>, String> {
@@ -180,9 +72,21 @@ fn layer(line: &str) -> Result<Layer<'_>, String> {
     Ok(Layer { kind, name, bottoms, tops, values, arrays })
 }
 
+/// NCNN: a `.param` with the weights beside it in `.bin`.
+pub const FORMAT: Format = Format {
+    extension: "param",
+    read: |path, bytes, options| {
+        let text = String::from_utf8(bytes).map_err(|_| Failure::Malformed("a .param file is text".to_owned()))?;
+        let weights = path.with_extension("bin");
+        let bin = std::fs::read(&weights).map_err(|source| Failure::File(weights, source))?;
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        read(&text, &bin, &name, options)
+    },
+};
+
 /// Reads a model from the contents of its two files.
-pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Graph, Error> {
-    let malformed = |reason: String| Error::Malformed(reason);
+pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Graph, Failure> {
+    let malformed = |reason: String| Failure::Malformed(reason);
     let layers = parse(param).map_err(malformed)?;
     let weights = Weights { bytes: bin, at: 0 };
     let mut reader = Reader { graph: Graph::new(name), blobs: HashMap::new(), weights };
@@ -247,18 +151,6 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
     }
     reader.graph.check().map_err(malformed)?;
     Ok(reader.graph)
-}
-
-impl Reader<'_> {
-    fn emit(&mut self, layer: &Layer<'_>, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
-        let output = format!("{}/{}", layer.name, self.graph.tensors.len());
-        crate::float::add(&mut self.graph, layer.name, op, inputs, &output)
-    }
-
-    fn constant(&mut self, layer: &Layer<'_>, shape: &[usize], values: Vec<f32>) -> Result<TensorId, String> {
-        let name = format!("{}/{}", layer.name, self.graph.tensors.len());
-        self.graph.add_constant(name, shape, values)
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ fn bin() -> Vec<u8> {
     [0.0f32, 1.0, -2.0, 0.5, 0.25].iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-fn reads(param: &str, bin: &[u8]) -> Result<Graph, Error> {
+fn reads(param: &str, bin: &[u8]) -> Result<Graph, Failure> {
     read(param, bin, "test", &Options::default())
 }
 

@@ -2,8 +2,8 @@
 
 //! Operators on elements, normalisation by constants, softmax.
 
+use super::reader::{Node, Reader, TensorValue};
 use super::value::types;
-use super::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Op, TensorId, Unary};
 
 impl Reader {

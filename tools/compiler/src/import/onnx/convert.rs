@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
+use super::reader::{Node, Reader, TensorValue};
 use super::value::{count, types};
-use super::{Node, Reader, TensorValue};
 use crate::ir::{Op, TensorId};
 
 /// Operators of the default domain.

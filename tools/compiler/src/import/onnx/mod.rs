@@ -16,6 +16,7 @@ mod pooling;
 mod product;
 pub mod proto;
 mod quantized;
+mod reader;
 mod reduce;
 mod shapes;
 pub mod survey;
@@ -27,89 +28,23 @@ use std::path::Path;
 use bytes::Bytes;
 use prost::Message;
 
+use crate::import::format::{Failure, Format};
 use crate::import::options::Options;
-use crate::ir::{Graph, Op, Quantization, Refusal, TensorId, Unreadable};
-use value::{Integers, Value};
+use crate::ir::{Graph, Refusal, Unreadable};
+use reader::{Node, Reader, TensorValue};
 
-/// Why a model cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The file is not a model, or its parts contradict each other.
-    #[error("{0}")]
-    Malformed(String),
-    /// Nodes that cannot be read.
-    #[error(transparent)]
-    Nodes(#[from] Unreadable),
-}
-
-/// The value of a tensor of the file.
-#[derive(Clone, Debug)]
-enum TensorValue {
-    /// A tensor of real numbers, constant or not.
-    Real(TensorId),
-    /// The integers of a quantized model. The tensor has their real numbers.
-    Quantized(TensorId, Quantization),
-    /// Constant integers or booleans.
-    Integers(Integers),
-    /// A constant of real numbers without elements, or an omitted input.
-    Nothing,
-    /// The output of a node that cannot be read.
-    Unknown,
-}
-
-struct Reader {
-    graph: Graph,
-    tensors: HashMap<String, TensorValue>,
-    /// Version of the default operator set.
-    opset: i64,
-    /// For each tensor of the file, the number of nodes and outputs that read it.
-    readers: HashMap<String, usize>,
-}
-
-/// A node of the file, with access to its attributes.
-struct Node<'a> {
-    proto: &'a proto::Node,
-    name: String,
-    opset: i64,
-}
-
-impl Node<'_> {
-    fn attribute(&self, name: &str) -> Option<&proto::Attribute> {
-        self.proto.attribute.iter().find(|attribute| attribute.name == name)
-    }
-
-    fn int(&self, name: &str, default: i64) -> i64 {
-        self.attribute(name).map_or(default, |attribute| attribute.i)
-    }
-
-    fn float(&self, name: &str, default: f32) -> f32 {
-        self.attribute(name).map_or(default, |attribute| attribute.f)
-    }
-
-    fn ints(&self, name: &str) -> Option<&[i64]> {
-        self.attribute(name).map(|attribute| attribute.ints.as_slice())
-    }
-
-    fn text(&self, name: &str, default: &str) -> String {
-        self.attribute(name).map_or(default.to_owned(), |a| String::from_utf8_lossy(&a.s).into_owned())
-    }
-
-    /// Whether an input is given.
-    fn has(&self, k: usize) -> bool {
-        self.proto.input.get(k).is_some_and(|name| !name.is_empty())
-    }
-
-    fn operator(&self) -> String {
-        match self.proto.domain.as_str() {
-            "" | "ai.onnx" => self.proto.op_type.clone(),
-            domain => format!("{domain}.{}", self.proto.op_type),
-        }
-    }
-}
+/// ONNX.
+pub const FORMAT: Format = Format {
+    extension: "onnx",
+    read: |path, bytes, options| {
+        let folder = path.parent().map(|folder| if folder == Path::new("") { Path::new(".") } else { folder });
+        read(bytes.into(), folder, options)
+    },
+};
 
 /// Reads a model from a file's bytes. `folder` is the folder of external data files.
-pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Graph, Error> {
-    let malformed = |reason: String| Error::Malformed(reason);
+pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Graph, Failure> {
+    let malformed = |reason: String| Failure::Malformed(reason);
     let model = proto::Model::decode(bytes).map_err(|error| malformed(format!("not an ONNX model: {error}")))?;
     let file = model.graph.ok_or_else(|| malformed("not an ONNX model: it has no graph".to_owned()))?;
     let default = |set: &&proto::OperatorSet| set.domain.is_empty() || set.domain == "ai.onnx";
@@ -247,63 +182,6 @@ fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> 
 }
 
 impl Reader {
-    /// The names of the tensors that nodes compute and that nodes with unknown results read.
-    fn before(&self, nodes: &[proto::Node]) -> Vec<String> {
-        let unknown = |name: &String| matches!(self.tensors.get(name), Some(TensorValue::Unknown));
-        let made = |name: &&String| match self.tensors.get(*name) {
-            Some(TensorValue::Real(id) | TensorValue::Quantized(id, _)) => self.graph.producer(*id).is_some(),
-            _ => false,
-        };
-        let refused = nodes.iter().filter(|node| node.output.iter().any(unknown));
-        let mut names: Vec<String> = refused.flat_map(|node| &node.input).filter(made).cloned().collect();
-        let mut seen = std::collections::HashSet::new();
-        names.retain(|name| seen.insert(name.clone()));
-        names
-    }
-
-    /// Records a constant of the file.
-    fn constant(&mut self, name: &str, value: Value) -> Result<TensorValue, String> {
-        Ok(match value {
-            Value::Real(_, values) if values.is_empty() => TensorValue::Nothing,
-            Value::Real(shape, values) => {
-                if let Some(at) = values.iter().position(|value| value.is_nan()) {
-                    return Err(format!("its value {at} is not a number"));
-                }
-                TensorValue::Real(self.graph.add_constant(name, &shape, values)?)
-            }
-            Value::Integers(integers) => TensorValue::Integers(integers),
-        })
-    }
-
-    fn input(&mut self, input: &proto::ValueInfo, options: &Options) -> Result<TensorValue, String> {
-        let tensor = input.r#type.as_ref().and_then(|kind| kind.tensor_type.as_ref());
-        let tensor = tensor.ok_or("it is not a tensor")?;
-        let shape = match (options.shapes.get(&input.name), &tensor.shape) {
-            (Some(given), Some(shape)) => {
-                let known = shape.dim.iter().map(|dim| dim.dim_value.filter(|&value| value > 0));
-                let agrees = |(given, known): (&usize, Option<i64>)| known.is_none_or(|known| known == *given as i64);
-                if shape.dim.len() != given.len() || !given.iter().zip(known).all(agrees) {
-                    return Err(format!("the shape {given:?} is given, the model has {}", written(shape)));
-                }
-                given.clone()
-            }
-            (Some(given), None) => given.clone(),
-            (None, None) => return Err(format!("its shape is not known; give it as --shape {}=…", input.name)),
-            (None, Some(shape)) => {
-                let extent = |(axis, dim): (usize, &proto::Dimension)| match dim.dim_value {
-                    Some(value) if value > 0 => usize::try_from(value).ok(),
-                    // A batch of unknown size becomes 1.
-                    None | Some(0 | -1) if axis == 0 && shape.dim.len() > 1 => Some(1),
-                    _ => None,
-                };
-                let extents: Option<Vec<usize>> = shape.dim.iter().enumerate().map(extent).collect();
-                let reason = || format!("its shape {} is open; give it as --shape {}=…", written(shape), input.name);
-                extents.ok_or_else(reason)?
-            }
-        };
-        Ok(TensorValue::Real(self.graph.input(input.name.clone(), &shape)?))
-    }
-
     /// Reads a node. `Err(None)`: its inputs are unknown, because an earlier node could not be read.
     fn node(&mut self, node: &Node<'_>, folder: Option<&Path>) -> Result<(), Option<Refusal>> {
         let inputs: Vec<TensorValue> = node.proto.input.iter().map(|name| self.lookup(name)).collect();
@@ -340,47 +218,6 @@ impl Reader {
         }
         Ok(())
     }
-
-    fn lookup(&self, name: &str) -> TensorValue {
-        if name.is_empty() {
-            return TensorValue::Nothing;
-        }
-        self.tensors.get(name).cloned().unwrap_or(TensorValue::Unknown)
-    }
-
-    fn shape_of(&self, value: &TensorValue) -> Option<Vec<usize>> {
-        match value {
-            TensorValue::Real(id) | TensorValue::Quantized(id, _) => Some(self.graph.shape(*id).to_vec()),
-            TensorValue::Integers(integers) => Some(integers.shape.clone()),
-            TensorValue::Nothing | TensorValue::Unknown => None,
-        }
-    }
-
-    /// Adds a node, or a constant if all of its inputs are constant.
-    fn emit(&mut self, node: &Node<'_>, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
-        let name = format!("{}/{}", node.name, self.graph.tensors.len());
-        crate::float::add(&mut self.graph, &node.name, op, inputs, &name)
-    }
-
-    /// Adds a constant of a node.
-    fn emit_constant(
-        &mut self,
-        node: &Node<'_>,
-        shape: &[usize],
-        values: impl Into<std::sync::Arc<[f32]>>,
-    ) -> Result<TensorId, String> {
-        let name = format!("{}/{}", node.name, self.graph.tensors.len());
-        self.graph.add_constant(name, shape, values)
-    }
-}
-
-fn written(shape: &proto::Shape) -> String {
-    let dim = |dim: &proto::Dimension| match dim.dim_value {
-        Some(value) => value.to_string(),
-        None if dim.dim_param.is_empty() => "?".to_owned(),
-        None => dim.dim_param.clone(),
-    };
-    shape.dim.iter().map(dim).collect::<Vec<_>>().join("x")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use super::convert::sizes;
 use super::product::{with_height, Windows};
-use super::{Node, Reader, TensorValue};
+use super::reader::{Node, Reader, TensorValue};
 use crate::ir::{Coordinates, Op, PadMode, Padding, Pool, PoolKind, Resize, ResizeMode, Rounding, TensorId};
 
 impl Reader {

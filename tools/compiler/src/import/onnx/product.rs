@@ -3,7 +3,7 @@
 //! Convolutions, deconvolutions and matrix products.
 
 use super::convert::sizes;
-use super::{Node, Reader, TensorValue};
+use super::reader::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Convolution, Op, Padding, TensorId};
 
 /// The windows of `Conv`, `ConvTranspose` and the poolings, in two dimensions.

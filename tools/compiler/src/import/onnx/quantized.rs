@@ -6,8 +6,8 @@
 //! ([`crate::ir::Tensor::quantization`]). Rounding and saturation belong to the tensor, not to a node.
 
 use super::convert::limits;
+use super::reader::{Node, Reader, TensorValue};
 use super::value::types;
-use super::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Op, Padding, Pool, PoolKind, Quantization, TensorId, Unary};
 
 impl Reader {

@@ -3,7 +3,7 @@
 //! Reductions, as poolings over all of the reduced dimensions.
 
 use super::convert::axes;
-use super::{Node, Reader, TensorValue};
+use super::reader::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Op, Padding, Pool, PoolKind, TensorId, Unary};
 
 impl Reader {

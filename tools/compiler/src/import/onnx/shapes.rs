@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use super::convert::{axes, axis, sizes};
+use super::reader::{Node, Reader, TensorValue};
 use super::value::{self, count, index, types, Integers, Value};
-use super::{Node, Reader, TensorValue};
 use crate::ir::{Binary, BlockOrder, Op, PadMode, TensorId};
 
 /// The greatest number of slices that a `Gather` of activations becomes.

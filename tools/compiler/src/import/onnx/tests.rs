@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::float;
+use crate::ir::Quantization;
 
 fn value(name: &str, dims: &[i64]) -> proto::ValueInfo {
     let dim = |&extent: &i64| proto::Dimension { dim_value: Some(extent), dim_param: String::new() };
@@ -47,7 +48,7 @@ fn model(nodes: Vec<proto::Node>, initializers: Vec<proto::Tensor>, output: &str
     proto::Model { graph: Some(graph), opset_import }
 }
 
-fn reads(model: &proto::Model) -> Result<Graph, Error> {
+fn reads(model: &proto::Model) -> Result<Graph, Failure> {
     read(model.encode_to_vec().into(), None, &Options::default())
 }
 
@@ -93,7 +94,7 @@ fn all_nodes_that_cannot_be_read_are_named() {
         node("NonMaxSuppression", &["between"], "second"),
         node("Add", &["conv", "second"], "y"),
     ];
-    let Err(Error::Nodes(Unreadable(refusals, before))) = reads(&model(nodes, vec![], "y")) else {
+    let Err(Failure::Nodes(Unreadable(refusals, before))) = reads(&model(nodes, vec![], "y")) else {
         panic!("it is read")
     };
     assert_eq!(before, ["conv"]);
@@ -115,7 +116,7 @@ fn every_truncation_is_an_error() {
 fn lengths_beyond_the_file_are_errors() {
     // Field 7, the graph, with a length of 2^60.
     let huge = [&[0x3a][..], &[0x80; 8], &[0x10]].concat();
-    assert!(matches!(read(huge.into(), None, &Options::default()), Err(Error::Malformed(_))));
+    assert!(matches!(read(huge.into(), None, &Options::default()), Err(Failure::Malformed(_))));
     let mut bad = plain();
     bad.graph.as_mut().unwrap().initializer[0].dims = vec![1 << 60, 1 << 60];
     refusal(&bad, "w");
