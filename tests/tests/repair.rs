@@ -4,8 +4,8 @@
 //! the compiler makes none. `NVDLA_DEVICE=rtl:PROGRAM` runs the repaired and the compiled ones on the RTL of nv_small.
 
 use nvdla_compiler::ir::{Graph, Op, Padding, Pool, PoolKind};
-use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::options::Options;
+use nvdla_compiler::pipeline::compile;
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::operations::repair;

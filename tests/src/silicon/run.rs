@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::options::Options;
+use nvdla_compiler::pipeline::compile;
 use nvdla_engine::{Error, Slot, Task, TaskMemory};
 use nvdla_estimate::{bdma, cdp, convolution, pdp, rubik, sdp};
 use nvdla_estimate::{BdmaShape, CdpShape, ConvShape, Memory, PdpShape, RubikShape, SdpShape};

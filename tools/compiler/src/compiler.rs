@@ -294,7 +294,7 @@ impl Compiler {
 
     /// Whether a model that is not quantized lacks the ranges of its activations: in int8 without samples and without a table.
     pub fn lacks_scales(&self) -> bool {
-        self.precision == Precision::Int8 && self.samples.is_none() && self.table.is_none()
+        self.options.precision == Precision::Int8 && self.samples.is_none() && self.table.is_none()
     }
 
     /// Finds all nodes that the configuration cannot compute, without calibration.

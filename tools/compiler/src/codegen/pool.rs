@@ -16,7 +16,6 @@ use crate::net::step::{Kind, Step};
 use crate::schedule::program::Unit;
 use crate::target::{LARGEST_POOL_STRIDE, LARGEST_WINDOW};
 
-
 /// Windows of one size along one axis.
 #[derive(Clone, Copy, Debug)]
 struct Windows {

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use crate::ir::{Graph, Node, Quantization, TensorId};
 use crate::import::model::Model;
+use crate::ir::{Graph, Node, Quantization, TensorId};
 use crate::simplify::{outer_moves, prune, simplify, Reshaped};
 use crate::survey::{Survey, Value};
 

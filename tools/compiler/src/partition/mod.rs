@@ -32,6 +32,7 @@
 
 pub mod cost;
 mod extract;
+mod group;
 mod levels;
 mod open;
 pub mod picture;
@@ -39,12 +40,12 @@ mod trial;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::output::report::Report;
 use crate::compiler::Compiler;
 use crate::survey::{Role, Survey};
 pub use cost::{Estimate, Machine};
 pub use extract::Bound;
 use extract::{extract, Failure, Piece};
+pub use group::{Group, Partition};
 use levels::Vertex;
 pub use open::survey;
 use trial::{Trial, Tried};
@@ -64,34 +65,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self { min_nodes: 1, max_partitions: 16, machine: Machine::default() }
     }
-}
-
-/// Nodes that NVDLA runs as one.
-#[derive(Clone, Debug)]
-pub struct Group {
-    /// The nodes, by their index in [`Survey::nodes`].
-    pub nodes: Vec<usize>,
-    /// The tensors that it reads.
-    pub inputs: Vec<Bound>,
-    /// The tensors that it computes and that something else reads.
-    pub outputs: Vec<Bound>,
-    /// The compiled group.
-    pub loadable: Vec<u8>,
-    /// The compiler's report.
-    pub report: Report,
-    /// Its time here and there.
-    pub estimate: Estimate,
-}
-
-/// A network that is divided between NVDLA and the processor.
-#[derive(Clone, Debug, Default)]
-pub struct Partition {
-    /// The groups, each after the groups that it depends on.
-    pub groups: Vec<Group>,
-    /// For each node of the survey, the reason why the processor runs it. None: it is in a group.
-    pub reasons: Vec<Option<String>>,
-    /// What concerns the network as a whole.
-    pub warnings: Vec<String>,
 }
 
 /// The greatest number of groups that are compiled without success before all failing groups are left to the processor.

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use crate::import::format::Failure;
 use crate::import::model::{Error, Options};
 use crate::import::onnx;
 use crate::survey::Survey;
@@ -21,7 +22,8 @@ pub fn survey(path: &Path, options: &Options) -> Result<Survey, Error> {
     let bytes = std::fs::read(path).map_err(|source| Error::File(path.to_owned(), source))?;
     let folder = path.parent().map(|folder| if folder == Path::new("") { Path::new(".") } else { folder });
     onnx::survey::survey(bytes.into(), folder, options).map_err(|error| match error {
-        onnx::Error::Malformed(reason) => malformed(reason),
-        onnx::Error::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
+        Failure::Malformed(reason) => malformed(reason),
+        Failure::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
+        Failure::File(other, source) => Error::File(other, source),
     })
 }

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{Bound, Estimate, Partition};
+use super::cost::Estimate;
+use super::extract::Bound;
+use super::group::Partition;
 use crate::survey::Survey;
 
 /// A group, for programs.

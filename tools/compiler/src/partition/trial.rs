@@ -3,10 +3,10 @@
 //! Compiles a group on trial, and finds the nodes because of which that fails.
 
 use super::extract::{Failure, Piece};
-use crate::output::report::Report;
 use crate::calibrate;
 use crate::compiler::{self, Compiler};
 use crate::ir::Refusal;
+use crate::output::report::Report;
 use crate::survey::Survey;
 
 /// A group that was compiled.
@@ -46,8 +46,8 @@ impl<'a> Trial<'a> {
     /// Compiles a group.
     pub(super) fn run(&self, nodes: &[usize], piece: &Piece) -> Tried {
         let compiled = self.compiler.compile(&piece.model).map_err(|error| match error {
-            compiler::Error::Lowering(crate::Error::Refused(unreadable)) => self.refused(nodes, &unreadable.0),
-            compiler::Error::Lowering(crate::Error::Unsupported { layer, reason }) => {
+            compiler::Error::Lowering(crate::error::Error::Refused(unreadable)) => self.refused(nodes, &unreadable.0),
+            compiler::Error::Lowering(crate::error::Error::Unsupported { layer, reason }) => {
                 let found = self.named(nodes, &layer).into_iter().map(|k| (k, reason.clone())).collect();
                 Failure { nodes: found, reason }
             }

@@ -12,6 +12,7 @@
 
 mod arithmetic;
 mod convert;
+mod order;
 mod pooling;
 mod product;
 pub mod proto;
@@ -22,7 +23,7 @@ mod shapes;
 pub mod survey;
 mod value;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -31,6 +32,7 @@ use prost::Message;
 use crate::import::format::{Failure, Format};
 use crate::import::options::Options;
 use crate::ir::{Graph, Refusal, Unreadable};
+use order::order;
 use reader::{Node, Reader, TensorValue};
 
 /// ONNX.
@@ -129,56 +131,6 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     }
     reader.graph.check().map_err(malformed)?;
     Ok(reader.graph)
-}
-
-/// The nodes that the outputs need, each after the nodes that it reads. ONNX requires this order in the file; files that violate
-/// it are sorted. Nodes that depend on each other in a cycle are an error.
-fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> {
-    let mut producers: HashMap<&str, usize> = HashMap::new();
-    for (k, node) in file.node.iter().enumerate() {
-        for output in node.output.iter().filter(|output| !output.is_empty()) {
-            if producers.insert(output, k).is_some() {
-                return Err(format!("two nodes compute \"{output}\""));
-            }
-        }
-    }
-    let given: HashSet<&str> = (file.input.iter().map(|input| input.name.as_str()))
-        .chain(file.initializer.iter().map(|tensor| tensor.name.as_str()))
-        .collect();
-    // Depth first, with an explicit stack, because a long chain of nodes must not exhaust the thread's stack.
-    let mut state = vec![0u8; file.node.len()];
-    let mut order = Vec::new();
-    let mut stack: Vec<(usize, usize)> = Vec::new();
-    for output in outputs.iter().rev() {
-        stack.extend(producers.get(output.as_str()).map(|&k| (k, 0)));
-    }
-    while let Some((k, next)) = stack.pop() {
-        if state[k] == 2 || next == 0 && state[k] == 1 {
-            continue;
-        }
-        state[k] = 1;
-        let Some(input) = file.node[k].input.get(next) else {
-            state[k] = 2;
-            order.push(k);
-            continue;
-        };
-        stack.push((k, next + 1));
-        match producers.get(input.as_str()) {
-            Some(&producer) if state[producer] == 1 => {
-                return Err(format!("node \"{}\" depends on its own output, through \"{input}\"", file.node[k].name));
-            }
-            Some(&producer) => stack.push((producer, 0)),
-            None if input.is_empty() || given.contains(input.as_str()) => {}
-            None => return Err(format!("no node computes \"{input}\", which node \"{}\" reads", file.node[k].name)),
-        }
-    }
-    // If the file's own order is valid, it is kept, so that names and reports follow the model.
-    let mut sorted = order.clone();
-    sorted.sort_unstable();
-    let position: HashMap<usize, usize> = sorted.iter().enumerate().map(|(at, &k)| (k, at)).collect();
-    let producer = |name: &String| producers.get(name.as_str()).map(|k| position[k]);
-    let behind = |(at, &k): (usize, &usize)| file.node[k].input.iter().filter_map(producer).all(|from| from < at);
-    Ok(if sorted.iter().enumerate().all(behind) { sorted } else { order })
 }
 
 impl Reader {

@@ -165,7 +165,7 @@ impl Reader {
     }
 }
 
-fn written(shape: &proto::Shape) -> String {
+pub(super) fn written(shape: &proto::Shape) -> String {
     let dim = |dim: &proto::Dimension| match dim.dim_value {
         Some(value) => value.to_string(),
         None if dim.dim_param.is_empty() => "?".to_owned(),

@@ -10,10 +10,13 @@ use std::path::Path;
 use bytes::Bytes;
 use prost::Message as _;
 
+use super::order::order;
+use super::proto;
+use super::reader::{written, Node, Reader, TensorValue};
 use super::value::{self, types};
-use super::{order, proto, written, Error, Node, Reader, TensorValue};
+use crate::import::format::Failure;
+use crate::import::options::Options;
 use crate::ir::{Graph, Quantization};
-use crate::import::model::Options;
 use crate::survey::{self, Role, Survey, Value};
 
 /// What the file says of the type of a tensor.
@@ -39,8 +42,8 @@ struct Surveyor<'a> {
 /// # Errors
 ///
 /// If the bytes are not a model, or its parts contradict each other.
-pub fn survey(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Survey, Error> {
-    let malformed = |error| Error::Malformed(format!("not an ONNX model: {error}"));
+pub fn survey(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Survey, Failure> {
+    let malformed = |error| Failure::Malformed(format!("not an ONNX model: {error}"));
     of_model(&proto::Model::decode(bytes).map_err(malformed)?, folder, options, true)
 }
 
@@ -54,18 +57,19 @@ pub fn of_model(
     folder: Option<&Path>,
     options: &Options,
     open_batch: bool,
-) -> Result<Survey, Error> {
-    let file = model.graph.as_ref().ok_or_else(|| Error::Malformed("not an ONNX model: it has no graph".to_owned()))?;
+) -> Result<Survey, Failure> {
+    let file =
+        model.graph.as_ref().ok_or_else(|| Failure::Malformed("not an ONNX model: it has no graph".to_owned()))?;
     let default = |set: &&proto::OperatorSet| set.domain.is_empty() || set.domain == "ai.onnx";
     let opset = model.opset_import.iter().find(default).map_or(1, |set| set.version);
     if opset < 7 {
-        return Err(Error::Malformed(format!("operator set {opset}: the oldest that is read is 7")));
+        return Err(Failure::Malformed(format!("operator set {opset}: the oldest that is read is 7")));
     }
     let mut outputs: Vec<String> = file.output.iter().map(|output| output.name.clone()).collect();
     if !options.outputs.is_empty() {
         outputs.clone_from(&options.outputs);
     }
-    let order = order(file, &outputs).map_err(Error::Malformed)?;
+    let order = order(file, &outputs).map_err(Failure::Malformed)?;
     let mut counts: HashMap<String, usize> = HashMap::new();
     for name in order.iter().flat_map(|&k| &file.node[k].input).chain(&outputs) {
         *counts.entry(name.clone()).or_default() += 1;
@@ -119,7 +123,7 @@ pub fn of_model(
 }
 
 impl<'a> Surveyor<'a> {
-    fn constants(&mut self, file: &'a proto::Graph, folder: Option<&Path>) -> Result<(), Error> {
+    fn constants(&mut self, file: &'a proto::Graph, folder: Option<&Path>) -> Result<(), Failure> {
         for tensor in &file.initializer {
             if !self.reader.readers.contains_key(&tensor.name) {
                 continue;
@@ -130,7 +134,7 @@ impl<'a> Surveyor<'a> {
                 TensorValue::Unknown
             });
             if self.reader.tensors.insert(tensor.name.clone(), value).is_some() {
-                return Err(Error::Malformed(format!("two initializers have the name \"{}\"", tensor.name)));
+                return Err(Failure::Malformed(format!("two initializers have the name \"{}\"", tensor.name)));
             }
         }
         Ok(())
