@@ -211,6 +211,7 @@ impl Case {
             run_timeout: timeout,
             timeout,
             on_operation: if observes { Some(&mut on_operation) } else { None },
+            ..RunOptions::default()
         });
         match (result, &self.expected) {
             (Ok(_), Expected::Refused(why)) => return Err(format!("it ran, though {why}")),
@@ -363,6 +364,7 @@ fn compare_dimg(info: &TensorInfo, bytes: &[u8], file: &[u8]) -> Option<String> 
         channels: info.c,
         line_stride: info.line_stride(),
         surface_stride: info.surface_stride(),
+        atom: None,
         bytes,
     };
     let written = match tensor.to_dimg() {

@@ -250,13 +250,13 @@ impl Comparison {
     /// # Errors
     ///
     /// When a surface differs, or none was compared.
-    pub fn verdict(self) -> Result<(), Error> {
-        match self.first {
+    pub fn verdict(&self) -> Result<(), Error> {
+        match &self.first {
             Some(first) => {
                 let (differing, compared) = (self.differing, self.compared);
-                Err(Error::Differs { differing, compared, first: Box::new(first) })
+                Err(Error::Differs { differing, compared, first: Box::new(first.clone()) })
             }
-            None if self.compared == 0 => Err(Error::Nothing { path: self.folder, files: self.files }),
+            None if self.compared == 0 => Err(Error::Nothing { path: self.folder.clone(), files: self.files }),
             None => Ok(()),
         }
     }

@@ -148,6 +148,8 @@ pub struct Tensor<'a> {
     pub line_stride: u32,
     /// Bytes from a surface to the next.
     pub surface_stride: u32,
+    /// Bytes of an atom, if they are not those of the format: a configuration may have atoms of 16 bytes.
+    pub atom: Option<u32>,
     /// The whole tensor, padding included.
     pub bytes: &'a [u8],
 }
@@ -160,7 +162,7 @@ impl Tensor<'_> {
     /// let bytes = [1, 2, 3, 0, 0, 0, 0, 0];
     /// let tensor = Tensor {
     ///     format: SurfaceFormat::FeatureInt8x8, width: 1, height: 1, channels: 3,
-    ///     line_stride: 8, surface_stride: 8, bytes: &bytes,
+    ///     line_stride: 8, surface_stride: 8, atom: None, bytes: &bytes,
     /// };
     /// let file = tensor.to_dimg()?;
     /// assert_eq!(file.len(), 36 + 3);
@@ -215,7 +217,7 @@ impl Tensor<'_> {
         let cube = Cube::as_programmed(
             extents,
             self.format.precision(),
-            self.format.atom_size() as u32,
+            self.atom.unwrap_or(self.format.atom_size() as u32),
             line_stride,
             surface_stride,
             0,
@@ -319,7 +321,8 @@ mod tests {
 
     fn cube(format: SurfaceFormat, bytes: &[u8]) -> Tensor<'_> {
         let line_stride = 3 * format.atom_size() as u32 + 32;
-        Tensor { format, width: 3, height: 2, channels: 20, line_stride, surface_stride: 2 * line_stride + 64, bytes }
+        let surface_stride = 2 * line_stride + 64;
+        Tensor { format, width: 3, height: 2, channels: 20, line_stride, surface_stride, atom: None, bytes }
     }
 
     #[test]
@@ -365,6 +368,7 @@ mod tests {
             channels: 8,
             line_stride: 32,
             surface_stride: 32,
+            atom: None,
             bytes: &bytes,
         };
         assert_eq!(tensor.to_text().unwrap(), "32768 nan -nan -0 -32768 inf 0.333252 5.96046e-08 ");

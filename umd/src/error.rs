@@ -6,7 +6,7 @@ use std::fmt;
 
 #[cfg(feature = "image")]
 use crate::image;
-use crate::{device, loadable, operations, session};
+use crate::{device, emulator, loadable, operations, session};
 
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Busy,
     /// The device cannot do this.
     Unsupported,
+    /// The run was cancelled.
+    Cancelled,
 }
 
 impl ErrorKind {
@@ -45,6 +47,7 @@ impl ErrorKind {
             Self::Deadline => "deadline",
             Self::Busy => "busy",
             Self::Unsupported => "unsupported",
+            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -84,7 +87,8 @@ impl device::Error {
             }
             Self::Allocate { .. } => ErrorKind::Memory,
             Self::TimedOut { .. } | Self::Deadline { .. } => ErrorKind::Deadline,
-            Self::NotShared { .. } | Self::NotRecorded => ErrorKind::Unsupported,
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::NotShared { .. } | Self::NotRecorded | Self::Forked { .. } => ErrorKind::Unsupported,
             Self::Share { source, .. } if source.kind() == std::io::ErrorKind::Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Device,
         }
@@ -119,7 +123,9 @@ impl session::Error {
             Self::Allocate { source, .. }
             | Self::Task { source, .. }
             | Self::Follow { source }
-            | Self::Share { source } => source.kind(),
+            | Self::Share { source }
+            | Self::Forked(source) => source.kind(),
+            Self::Cancelled { .. } | Self::Emulated { source: emulator::Error::Cancelled, .. } => ErrorKind::Cancelled,
             Self::Emulated { .. } if self.is_timeout() => ErrorKind::Deadline,
             Self::RunTime { .. } | Self::NotYet => ErrorKind::Deadline,
             Self::Emulated { .. } => ErrorKind::Refused,

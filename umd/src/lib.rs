@@ -55,6 +55,7 @@
 // Items that the kinds of devices share are partly unused if one kind is left out.
 #![cfg_attr(not(all(feature = "direct", feature = "kernel", feature = "model")), allow(dead_code))]
 
+mod cancel;
 #[cfg(feature = "cli")]
 pub mod compare;
 pub mod configuration;
@@ -72,6 +73,7 @@ pub mod loadable;
 pub mod npy;
 pub mod operations;
 pub mod profile;
+pub mod program;
 pub mod session;
 
 /// The examples of `docs/library.md`.
@@ -79,5 +81,6 @@ pub mod session;
 #[doc = include_str!("../../docs/library.md")]
 pub struct Library;
 
+pub use cancel::Cancel;
 pub use error::{kind_of, ErrorKind};
 pub use session::{Context, Network, Pending};

@@ -4,10 +4,9 @@
 //! `numpy.lib.format`.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
-use crate::half;
+use crate::{files, half};
 
 /// An array, converted to `f32` from any element type of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,9 +17,14 @@ pub struct Array {
     pub values: Vec<f32>,
 }
 
-/// Reads an array from a file.
-pub fn read(path: &Path) -> Result<Array, String> {
-    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+/// Bytes of the largest file with that many elements: a header has at most 64 KiB, and an element eight bytes.
+pub fn largest(elements: u64) -> u64 {
+    elements.saturating_mul(8).saturating_add(1 << 16)
+}
+
+/// Reads an array from a file of at most `limit` bytes: see [`largest`].
+pub fn read(path: &Path, limit: u64) -> Result<Array, String> {
+    let bytes = files::read(path, limit).map_err(|error| format!("{}: {error}", path.display()))?;
     parse(&bytes).map_err(|reason| format!("{}: {reason}", path.display()))
 }
 

@@ -16,7 +16,7 @@ use nvdla_runtime::device::{
 };
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{Direction, Error, RunOptions, Session, SubmitOptions};
-use nvdla_runtime::{Context, ErrorKind, Network};
+use nvdla_runtime::{Cancel, Context, ErrorKind, Network};
 use nvdla_uapi::config::{NV_LARGE, NV_SMALL};
 
 fn lenet() -> Loadable {
@@ -152,7 +152,7 @@ fn a_run_ends_after_its_network_and_context_are_dropped() {
     let network = network();
     let mut context = network.context().unwrap();
     context.set_input(0, &input(1)).unwrap();
-    let mut pending = context.submit().unwrap();
+    let pending = context.submit().unwrap();
     drop((network, context));
     assert_eq!(pending.wait(soon(60_000)).unwrap().tasks.len(), 2);
 }
@@ -172,7 +172,7 @@ fn a_pending_that_is_dropped_leaves_the_context_busy_until_the_run_has_ended() {
 #[test]
 fn the_memory_of_a_context_is_not_touched_while_a_run_is_in_flight() {
     let mut context = slow().context().unwrap();
-    let mut pending = context.submit().unwrap();
+    let pending = context.submit().unwrap();
     assert!(context.is_busy());
     busy(context.output(0).map(<[u8]>::to_vec));
     busy(context.input_mut(0).map(|_| ()));
@@ -188,7 +188,7 @@ fn the_memory_of_a_context_is_not_touched_while_a_run_is_in_flight() {
 #[test]
 fn the_descriptor_is_readable_when_the_run_has_ended() {
     let mut context = slow().context().unwrap();
-    let mut pending = context.submit().unwrap();
+    let pending = context.submit().unwrap();
     let readable = |milliseconds: u16| {
         let mut fds = [PollFd::new(pending.as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::from(milliseconds)).unwrap() == 1
@@ -285,4 +285,112 @@ fn a_device_without_shared_memory_runs_no_contexts() {
     let loadable = Loadable::from_bytes(small().to_bytes().unwrap()).unwrap();
     let error = Network::new(loadable, &Shared::new(Recorder::new())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+}
+
+/// A network on a device that never ends a task.
+fn endless() -> Network {
+    let mut device = ModelDevice::new(&NV_SMALL);
+    device.set_mute(true);
+    Network::new(lenet(), &Shared::new(device)).unwrap()
+}
+
+#[test]
+fn a_run_is_cancelled() {
+    let network = endless();
+    let (mut submitted, mut run) = (network.context().unwrap(), network.context().unwrap());
+    let pending = submitted.submit().unwrap();
+    assert!(matches!(pending.wait(soon(20)), Err(Error::NotYet)));
+    let since = Instant::now();
+    pending.cancel();
+    let error = pending.wait(None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    assert!(!submitted.is_busy());
+    // A run that is cancelled from another thread, first while it runs, then before it begins.
+    let cancel = Cancel::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(20));
+            cancel.cancel();
+        });
+        for _ in 0..2 {
+            let error = run.run_with(RunOptions { cancel: Some(cancel.clone()), ..Default::default() }).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+        }
+    });
+    assert!(since.elapsed() < Duration::from_secs(60), "the device's own limit is ten minutes");
+}
+
+#[test]
+fn several_threads_wait_for_one_run() {
+    let mut context = endless().context().unwrap();
+    let pending = context.submit().unwrap();
+    thread::scope(|scope| {
+        let long = scope.spawn(|| pending.wait(None));
+        thread::sleep(Duration::from_millis(20));
+        // Neither the descriptor nor a short wait waits for the other thread.
+        let mut fds = [PollFd::new(pending.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(poll(&mut fds, PollTimeout::ZERO).unwrap(), 0);
+        assert!(matches!(pending.wait(soon(10)), Err(Error::NotYet)));
+        let again = context.pending().unwrap();
+        assert!(matches!(again.wait(soon(10)), Err(Error::NotYet)));
+        again.cancel();
+        assert_eq!(long.join().unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
+    });
+    assert_eq!(pending.wait(None).unwrap_err().kind(), ErrorKind::Argument);
+}
+
+#[test]
+fn memory_of_any_size_is_bound() {
+    let network = network();
+    let mut context = network.context().unwrap();
+    let size = context.inputs().next().unwrap().size;
+    for more in [0, 1, 8, 13, 4096, 5000] {
+        let file = tempfile::tempfile().unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &input(7), 0).unwrap();
+        file.set_len(size + more).unwrap();
+        context.bind_fd(Direction::Input, 0, file.as_fd()).unwrap();
+        context.run().unwrap_or_else(|error| panic!("{more} bytes more: {error:?}"));
+        assert_eq!(context.output(0).unwrap(), golden(7));
+        // Buffers that are made later have addresses that the device takes.
+        let mut other = network.context().unwrap();
+        other.set_input(0, &input(8)).unwrap();
+        other.run().unwrap_or_else(|error| panic!("after {more} bytes more: {error:?}"));
+        assert_eq!(other.output(0).unwrap(), golden(8));
+    }
+}
+
+/// Calls a function in a forked process, and returns whether it said that the process was forked.
+fn forked(work: impl FnOnce() -> Result<(), Error>) -> bool {
+    // SAFETY: the child calls only `work`, which returns before it locks or waits for anything, and `_exit`.
+    match unsafe { libc::fork() } {
+        0 => {
+            let told = work().is_err_and(|error| error.kind() == ErrorKind::Unsupported);
+            // SAFETY: ends the child without the destructors of its parent.
+            unsafe { libc::_exit(if told { 7 } else { 1 }) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: the child is this process's own, and `status` is its memory.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
+        }
+    }
+}
+
+#[test]
+fn a_forked_process_is_told_that_it_has_no_device() {
+    let network = network();
+    let mut context = network.context().unwrap();
+    context.run().unwrap();
+    assert!(forked(|| context.run().map(drop)));
+    assert!(forked(|| context.submit().map(drop)));
+    assert!(forked(|| context.output(0).map(drop)));
+    assert!(forked(|| network.context().map(drop)));
+    // The threads that compute exist once per process, whoever opens the device.
+    assert!(forked(|| Session::new(lenet(), ModelDevice::new(&NV_SMALL))?.run().map(drop)));
+    let mut endless = endless().context().unwrap();
+    let pending = endless.submit().unwrap();
+    assert!(forked(|| pending.wait(None).map(drop)));
+    pending.cancel();
+    context.run().unwrap();
 }

@@ -76,6 +76,7 @@ fn outputs_become_the_reference_files() {
                 channels: tensor.c() as u32,
                 line_stride: tensor.stride_1(),
                 surface_stride: tensor.stride_2(),
+                atom: None,
                 bytes: &bytes,
             }
             .to_dimg()

@@ -63,7 +63,7 @@ fn compiled(
 
 fn arrays(folder: &Path, name: &str) -> Result<Vec<npy::Array>, String> {
     let path = |k: usize| folder.join(format!("{name}_{k}.npy"));
-    (0..).map(path).take_while(|path| path.exists()).map(|path| npy::read(&path)).collect()
+    (0..).map(path).take_while(|path| path.exists()).map(|path| npy::read(&path, u64::MAX)).collect()
 }
 
 /// The largest difference of an output, relative to its largest value.

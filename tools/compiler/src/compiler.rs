@@ -16,7 +16,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
@@ -48,12 +50,12 @@ const MAX_NOISE_RATIO: f64 = 0.9;
 pub enum Error {
     /// int8 without a source for the ranges of the activations.
     #[error(
-        "int8 needs the range of each activation: give samples (--calibrate DIR), a table of scales (--calibtable FILE), or a \
+        "int8 needs the range of each activation: give samples (option calibrate), a table of scales (option calibtable), or a \
          quantized model"
     )]
     NoScales,
     /// Mixed precision without samples.
-    #[error("mixed precision needs samples, on which the losses of the layers are measured (--calibrate DIR)")]
+    #[error("mixed precision needs samples, on which the losses of the layers are measured (option calibrate)")]
     NoSamples,
     /// No network in mixed precision is chosen.
     #[error("mixed precision: {0}")]
@@ -65,7 +67,7 @@ pub enum Error {
     #[error(transparent)]
     Lowering(#[from] crate::error::Error),
     /// The preprocessing does not fit an input.
-    #[error("the preprocessing of the input \"{0}\": {1}")]
+    #[error("the preprocessing of the input {0:?}: {1}")]
     Preprocess(String, String),
 }
 
@@ -90,13 +92,42 @@ pub struct Compiler {
     samples: Option<PathBuf>,
     table: Option<String>,
     method: Option<Method>,
+    progress: Progress,
+}
+
+/// Told what is being computed, and how much of it is done, from 0 to 1.
+type Tell = dyn Fn(&str, f64) + Send + Sync;
+
+/// Who is told.
+#[derive(Clone, Default)]
+struct Progress(Option<Arc<Tell>>);
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Progress").field(&self.0.is_some()).finish()
+    }
+}
+
+impl Progress {
+    fn tell(&self, what: &str, done: usize, of: usize) {
+        if let Some(tell) = &self.0 {
+            tell(what, done as f64 / of.max(1) as f64);
+        }
+    }
 }
 
 impl Compiler {
     /// For a configuration, in int8, with a scale per kernel.
     pub fn new(config: &'static Config) -> Self {
         let options = Options::new(config);
-        Self { options, mixed: None, preprocess: None, samples: None, table: None, method: None }
+        let progress = Progress::default();
+        Self { options, mixed: None, preprocess: None, samples: None, table: None, method: None, progress }
+    }
+
+    /// Calls a function with what is being computed and how much of it is done, from 0 to 1, during work that may take long.
+    #[must_use]
+    pub fn progress(self, tell: impl Fn(&str, f64) + Send + Sync + 'static) -> Self {
+        Self { progress: Progress(Some(Arc::new(tell))), ..self }
     }
 
     /// int8 or fp16.
@@ -219,7 +250,12 @@ impl Compiler {
         let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
         let list = samples::list(folder)?;
         let read = |path: &PathBuf| samples::read(path, graph, &inputs);
-        let measured = Measured::new(graph, list.iter().map(read))?;
+        let told = |(at, path): (usize, &PathBuf)| {
+            self.progress.tell("calibration", at, list.len());
+            read(path)
+        };
+        let measured = Measured::new(graph, list.iter().enumerate().map(told))?;
+        self.progress.tell("choice of scales", 0, 1);
         if self.options.precision == Precision::Fp16 {
             return Ok(same(measured.ranges(Method::Max)));
         }
@@ -265,6 +301,7 @@ impl Compiler {
     /// Compiles a model with ranges that are known.
     pub fn compile_with(&self, model: &Model, ranges: &Ranges) -> Result<Compiled, Error> {
         let graph = &model.graph;
+        self.progress.tell("compilation", 0, 1);
         let options = self.options(graph)?;
         if let Some(share) = self.mixed {
             target::mixed(options.config)?;

@@ -6,7 +6,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The configuration lacks something that a layer needs.
-    #[error("layer \"{layer}\": {reason}")]
+    #[error("layer {layer:?}: {reason}")]
     Unsupported {
         /// The layer's name.
         layer: String,

@@ -13,6 +13,8 @@
 //! from [`nvdla_uapi::config::Config`], memory layouts from [`nvdla_uapi::layout`], descriptors from [`nvdla_uapi::desc`], and the
 //! file's lists from [`nvdla_runtime::loadable::write`].
 
+#[doc(hidden)]
+pub mod arguments;
 pub mod build;
 pub mod calibrate;
 pub mod codegen;
@@ -23,6 +25,7 @@ pub mod evaluate;
 pub mod float;
 pub mod import;
 pub mod ir;
+mod kind;
 pub mod net;
 pub mod numbers;
 pub mod options;
@@ -39,3 +42,4 @@ pub mod target;
 pub use nvdla_runtime::npy;
 
 pub use error::Error;
+pub use kind::kind_of;

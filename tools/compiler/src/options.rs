@@ -124,5 +124,5 @@ pub fn size(text: &str) -> Result<u64, String> {
         (number, _) => (number, 1),
     };
     let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
-    bytes.ok_or_else(|| format!("\"{text}\" is not a number of bytes, such as 65536, 512K or 1M"))
+    bytes.ok_or_else(|| format!("{text:?} is not a number of bytes, such as 65536, 512K or 1M"))
 }

@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::ir::{Graph, Ranges};
 use crate::net::step::{Net, TensorId};
 use crate::net::verify::verify;
+use crate::numbers::fp16;
 use crate::numbers::quantizer::{Numbers, Quantizer};
 use crate::options::{Optimize, Options, Winograd};
 use crate::output::compiled::{Compiled, Lowered};
@@ -81,6 +82,8 @@ pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Obse
     let placed = place(net, config, precision, &given.images)?;
     passes.after("place", &placed.net);
 
+    graph.budget.check().map_err(Error::Network)?;
+
     // Its numbers.
     let scales = scales(&placed.net, &given.inputs, precision)?;
     let lowering = Lowering::new(&graph.name, &target, &placed, &scales, &given)?;
@@ -101,6 +104,8 @@ pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Obse
     let Quantizer { tables, errors, .. } = quantizer;
     let lowered = Lowered { net: placed.net.clone(), numbers, tables, scales: scales.clone() };
 
+    graph.budget.check().map_err(Error::Network)?;
+
     // Its program.
     let sram = (target.sram > 0).then(|| Sram::new(config, target.sram));
     let candidates = Candidates { lowering: &lowering, lowered: &lowered, sram: sram.as_ref(), goal: options.optimize };
@@ -110,9 +115,13 @@ pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Obse
     let mut report = report::report(&program, &plan, sram.as_ref(), errors);
     report.describe(graph, &lowered.net, &scales, precision);
     report.warnings = warnings;
+    if precision == Precision::Fp16 {
+        report.warnings.extend(fp16::saturated(&lowered.net));
+    }
     report.division = division;
     let layout = layout(&lowering, &program);
-    Ok(Compiled { loadable, report, steps: lowered, config, bytes: given.bytes, layout })
+    let cancel = graph.budget.cancel();
+    Ok(Compiled { loadable, report, steps: lowered, config, bytes: given.bytes, layout, cancel })
 }
 
 /// The passes over the network of steps, with what happens after each of them.
@@ -141,7 +150,7 @@ impl Passes<'_> {
     fn after(&mut self, name: &str, net: &Net) {
         if cfg!(debug_assertions) {
             if let Err(wrong) = verify(net) {
-                panic!("after the pass \"{name}\" for {} in {:?}: {wrong}", self.config.name, self.precision);
+                panic!("after the pass {name:?} for {} in {:?}: {wrong}", self.config.name, self.precision);
             }
         }
         (self.observe)(name, net);

@@ -157,3 +157,115 @@ fn tensors_in_sram_are_reported() {
     assert!(page.contains("<h2>SRAM</h2>") && page.matches("<svg").count() == 2, "{page}");
     assert!(printed.contains(&format!("SRAM: {} of 4096 bytes, {} tensors", sram["pool"], inside.len())), "{printed}");
 }
+
+/// A network of one convolution in NCNN's format, with weights that are all `weight`.
+fn convolution(folder: &Folder, name: &str, weight: f32) -> String {
+    let param = "7767517\n2 2\nInput in 0 1 in 0=8 1=8 2=4\nConvolution conv 1 1 in out 0=8 1=3 4=1 5=0 6=288\n";
+    let path = folder.path(&format!("{name}.param"));
+    fs::write(&path, param).unwrap();
+    let weights = [[0; 4].to_vec(), weight.to_le_bytes().repeat(288)].concat();
+    fs::write(folder.path(&format!("{name}.bin")), weights).unwrap();
+    path
+}
+
+#[test]
+fn infinite_weights_are_refused() {
+    let folder = Folder::new();
+    let (net, out) = (convolution(&folder, "net", f32::INFINITY), folder.path("net.nvdla"));
+    let arguments = [&net[..], "-o", &out, "--config", "nv_full", "--precision", "fp16"];
+    let output = run(&arguments);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("value 0 of its constant") && text.contains("is inf"), "{text}");
+    convolution(&folder, "net", 1e6);
+    let output = run(&arguments);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && text.contains("warning: ") && text.contains("beyond half precision"), "{text}");
+}
+
+#[test]
+fn no_file_of_the_model_is_overwritten() {
+    let folder = Folder::new();
+    let net = convolution(&folder, "net", 1.0);
+    let (bin, scales) = (folder.path("net.bin"), folder.path("scales.json"));
+    fs::write(&scales, "{}").unwrap();
+    let before = [&net, &bin, &scales].map(|path| fs::read(path).unwrap());
+    let common = [&net[..], "--config", "nv_small", "--calibtable", &scales];
+    for more in [
+        &["-o", &net][..],
+        &["-o", &bin],
+        &["-o", &scales],
+        &["-o", &folder.path("o"), "--save-calibration", &scales],
+        &["-o", &folder.path("o"), "--save-calibration", &folder.path("./o")],
+        &["-o", &folder.path("r/report.json"), "--report", &folder.path("r")],
+    ] {
+        let output = run(&[&common[..], more].concat());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {text}");
+        assert!(text.contains("are one file"), "{more:?}: {text}");
+    }
+    assert_eq!(before, [&net, &bin, &scales].map(|path| fs::read(path).unwrap()));
+}
+
+#[test]
+fn files_without_an_end_are_refused() {
+    let folder = Folder::new();
+    let out = folder.path("net.nvdla");
+    let net = convolution(&folder, "net", 1.0);
+    let weights = folder.path("net.bin");
+    let onnx = folder.path("zero.onnx");
+    std::os::unix::fs::symlink("/dev/zero", &onnx).unwrap();
+    fs::remove_file(&weights).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &weights).unwrap();
+    for model in [&onnx, &net] {
+        let output = run(&[model, "-o", &out, "--config", "nv_full", "--precision", "fp16"]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        assert!(text.contains("it is a device"), "{text}");
+    }
+    convolution_again(&folder);
+    let table = ["-o", &out, "--config", "nv_small", "--calibtable", "/dev/zero"];
+    assert!(error(&[&[&net[..]], &table[..]].concat()).contains("it is a device"));
+    let samples = folder.path("samples");
+    fs::create_dir(&samples).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.path("samples/0.npy")).unwrap();
+    let sampled = ["-o", &out, "--config", "nv_small", "--calibrate", &samples];
+    assert!(error(&[&[&net[..]], &sampled[..]].concat()).contains("it is a device"));
+    assert!(!Path::new(&out).exists());
+}
+
+/// Makes the weights a file again.
+fn convolution_again(folder: &Folder) {
+    fs::remove_file(folder.path("net.bin")).unwrap();
+    convolution(folder, "net", 1.0);
+}
+
+#[test]
+fn results_and_errors_are_one_object() {
+    let folder = Folder::new();
+    let (net, out) = (convolution(&folder, "net", 1.0), folder.path("net.nvdla"));
+    let shown = |arguments: &[&str]| {
+        let output = run(arguments);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let object: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}"));
+        (output.status.code(), object)
+    };
+    let common = [&net[..], "-o", &out, "--config", "nv_full", "--precision", "fp16", "--json"];
+    let (code, object) = shown(&common);
+    assert_eq!((code, &object["compiled"]["configuration"]), (Some(0), &"nv_full".into()), "{object}");
+    let (code, object) = shown(&[&common[..], &["--check"]].concat());
+    assert_eq!((code, &object["checked"]["nodes"]), (Some(0), &1.into()), "{object}");
+    for (arguments, status, kind) in [
+        (&["none.onnx", "-o", &out, "--config", "nv_full", "--json"][..], 3, "file"),
+        (&[&net, "-o", &out, "--config", "nv_full", "--json"], 2, "argument"),
+        (&[&net, "-o", &out, "--config", "nv_tiny", "--json"], 2, "argument"),
+        (&[&net, "-o", &out, "--config", "nv_small", "--precision", "fp16", "--json"], 4, "refused"),
+    ] {
+        let (code, object) = shown(arguments);
+        assert_eq!(code, Some(status), "{object}");
+        assert_eq!((&object["error"]["status"], &object["error"]["kind"]), (&status.into(), &kind.into()), "{object}");
+    }
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_nvdla_compiler")).args(&common[..7]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -6,6 +6,8 @@
 //! A [`report::Report`] can be made of any loadable with valid lists. Descriptors that cannot be read are reported where they
 //! occur, because a loadable that a driver refuses is worth inspecting.
 
+#[doc(hidden)]
+pub mod arguments;
 pub mod check;
 pub mod layout;
 pub mod report;

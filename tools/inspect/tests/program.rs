@@ -31,8 +31,11 @@ fn text_and_json() {
 fn not_a_loadable() {
     for file in [folder().join("lenet.onnx"), folder().join("none"), folder().to_owned()] {
         let output = run(&[file.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(1), "{}", file.display());
+        assert_eq!(output.status.code(), Some(3), "{}", file.display());
         assert!(output.stdout.is_empty());
+        let output_in_json = run(&["--json", file.to_str().unwrap()]);
+        let object: serde_json::Value = serde_json::from_slice(&output_in_json.stdout).unwrap();
+        assert_eq!((output_in_json.status.code(), &object["error"]["status"]), (Some(3), &3.into()), "{object}");
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.starts_with("nvdla_inspect: "), "{error}");
         assert!(error.contains(file.to_str().unwrap()), "{error}");
@@ -81,6 +84,18 @@ fn races_are_listed() {
     let output = run(&["--check", "--json", file.to_str().unwrap()]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["races"].as_array().unwrap().len(), 45);
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let file = folder().join("lenet.nvdla");
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for arguments in [&[file.to_str().unwrap()][..], &["--check", file.to_str().unwrap()], &["--help"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_nvdla_inspect")).args(arguments).stdout(full()).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{error}");
+        assert!(error.contains("No space left on device"), "{error}");
+    }
 }
 
 /// A name is shown without characters that control a terminal.

@@ -31,7 +31,9 @@ pub struct Limit(Option<Arc<Deadline>>);
 
 #[derive(Debug)]
 struct Deadline {
-    at: Instant,
+    at: Option<Instant>,
+    /// Ends the operation at any time.
+    cancelled: Option<Arc<AtomicBool>>,
     over: AtomicBool,
 }
 
@@ -41,7 +43,15 @@ impl Limit {
 
     /// A limit at the time `at`.
     pub fn until(at: Instant) -> Self {
-        Self(Some(Arc::new(Deadline { at, over: AtomicBool::new(false) })))
+        Self::new(Some(at), None)
+    }
+
+    /// A limit at the time `at`, if there is one, or when the flag is set.
+    pub fn new(at: Option<Instant>, cancelled: Option<Arc<AtomicBool>>) -> Self {
+        if at.is_none() && cancelled.is_none() {
+            return Self::NONE;
+        }
+        Self(Some(Arc::new(Deadline { at, cancelled, over: AtomicBool::new(false) })))
     }
 
     /// Whether work was left undone because the time was over.
@@ -52,7 +62,9 @@ impl Limit {
     /// Checks the clock. Once the time is over, the result stays true.
     fn check_clock(&self) -> bool {
         self.0.as_ref().is_some_and(|deadline| {
-            let over = deadline.over.load(Ordering::Relaxed) || Instant::now() >= deadline.at;
+            let over = deadline.over.load(Ordering::Relaxed)
+                || deadline.cancelled.as_ref().is_some_and(|cancelled| cancelled.load(Ordering::Acquire))
+                || deadline.at.is_some_and(|at| Instant::now() >= at);
             if over {
                 deadline.over.store(true, Ordering::Relaxed);
             }
@@ -199,6 +211,23 @@ mod tests {
         });
         assert_eq!((result, done), (Err(Stop::Late), 0));
         assert!(!is_over(usize::MAX), "the thread's own limit is back");
+    }
+
+    #[test]
+    fn work_ends_when_it_is_cancelled() {
+        let mut memory = Bytes { base: 0, bytes: vec![0; 64] };
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let limit = Limit::new(None, Some(Arc::clone(&cancelled)));
+        let mut done = 0_u32;
+        let result = within(&limit, &mut memory, |memory| {
+            while memory.read(Port::Primary, 0, 64).is_some() {
+                done += 1;
+                cancelled.store(done >= 1000, Ordering::Release);
+            }
+            Ok(())
+        });
+        assert_eq!(result, Err(Stop::Late));
+        assert!(done >= 1000);
     }
 
     #[test]

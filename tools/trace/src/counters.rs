@@ -4,13 +4,12 @@
 //!
 //! `counters.txt` has one line per counter: register group, register, value after the trace's last interrupt.
 
-use std::fs;
-
 use nvdla_model::simulation::Simulation;
+use nvdla_runtime::files;
 use nvdla_uapi::reg::cdma::S_POINTER;
 
 use crate::player::Played;
-use crate::trace::{LineError, ParseError, Trace, Words};
+use crate::trace::{LineError, ParseError, Trace, Words, MAX_TEXT};
 
 /// Compares the device's counters with the trace's list. Returns a description of each counter that differs; an empty list if the
 /// trace has no list.
@@ -19,7 +18,7 @@ pub fn check<D: Simulation>(trace: &Trace, played: &mut Played<D>) -> Result<Vec
     if !path.is_file() {
         return Ok(Vec::new());
     }
-    let text = fs::read_to_string(&path).map_err(|error| ParseError::File { path, error })?;
+    let text = files::read_text(&path, MAX_TEXT).map_err(|error| ParseError::File { path, error })?;
     let mut differing = Vec::new();
     for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.starts_with('#')) {
         let difference = check_line(text, played).map_err(|error| match error {

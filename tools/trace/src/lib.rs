@@ -6,6 +6,8 @@
 //! register writes, interrupts to wait for, and the expected memory contents. It writes registers directly, without a
 //! driver. [`Trace`] reads a trace, and [`play`] runs it.
 
+#[doc(hidden)]
+pub mod arguments;
 mod counters;
 mod memory;
 mod player;

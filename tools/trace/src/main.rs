@@ -2,75 +2,68 @@
 
 //! `nvdla_trace --config CONFIG DIR...`: plays hardware traces against the model; `--rtl PROGRAM`: against the RTL.
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::Parser as _;
 use nvdla_model::simulation::Simulation;
-use nvdla_rtl::{Selection, Simulator};
+use nvdla_rtl::Simulator;
+use nvdla_runtime::{program, ErrorKind};
+use nvdla_trace::arguments::Arguments;
 use nvdla_trace::{check_counters, find, play, play_on, Failure, ParseError, Played, Trace};
-use nvdla_uapi::config::Config;
 
-/// Plays hardware traces against the model, or a simulator of the RTL.
-///
-/// Prints a line `ok NAME` or `FAIL NAME: why` for each trace, and finally `N passed, M failed`. The exit status is 0 if all
-/// traces passed, 1 if one failed, and 2 if a folder holds no trace.
-#[derive(Parser)]
-#[command(name = "nvdla_trace", version)]
-struct Arguments {
-    /// The hardware configuration: nv_full, nv_large, nv_medium_1024_full, nv_medium_512, nv_small_256_full,
-    /// nv_small_256 or nv_small.
-    #[arg(long, value_parser = config, required_unless_present = "rtl")]
-    config: Option<&'static Config>,
-
-    /// A simulator that `cargo xtask rtl` has built, and its options: PROGRAM[,NAME=VALUE]...
-    #[arg(long, value_name = "PROGRAM", conflicts_with = "config")]
-    rtl: Option<Selection>,
-
-    /// Also compare the status counters, if a trace lists them (counters.txt).
-    #[arg(long)]
-    counters: bool,
-
-    /// Traces, or folders of traces.
-    #[arg(required = true, value_name = "DIR")]
-    folders: Vec<PathBuf>,
-}
-
-fn config(name: &str) -> Result<&'static Config, String> {
-    Config::named(name).map_err(|error| error.to_string())
+/// A trace that was played.
+struct Line {
+    name: String,
+    /// Why it failed.
+    why: Option<String>,
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return program::usage(&error.to_string(), error.use_stderr()),
+    };
+    let failed = |message: &str, kind: Option<ErrorKind>, json: bool| {
+        program::fail("nvdla_trace", message, kind, program::status(kind), json)
+    };
     let traces: Result<Vec<_>, ParseError> = arguments.folders.iter().map(|folder| find(folder)).collect();
     let traces = match traces {
         Ok(traces) => traces.concat(),
-        Err(error) => {
-            eprintln!("nvdla_trace: {error}");
-            return ExitCode::from(2);
-        }
+        Err(error) => return failed(&error.to_string(), Some(ErrorKind::File), arguments.json),
     };
-    let (mut passed, mut failed) = (0, 0);
+    let mut lines = Vec::new();
     for folder in traces {
         let name = folder.file_name().map_or_else(|| folder.to_string_lossy(), |name| name.to_string_lossy());
-        let line = match run(&folder, &arguments) {
-            Ok(()) => {
-                passed += 1;
-                format!("ok {name}")
-            }
-            Err(why) => {
-                failed += 1;
-                format!("FAIL {name}: {why}")
-            }
+        let line = Line { name: program::plain(&name), why: run(&folder, &arguments).err() };
+        let text = match &line.why {
+            None => format!("ok {}\n", line.name),
+            Some(why) => format!("FAIL {}: {}\n", line.name, program::plain(why)),
         };
-        // If the output is closed, the reader needs no more lines.
-        if writeln!(io::stdout(), "{line}").is_err() {
-            return ExitCode::from(u8::from(failed != 0));
+        lines.push(line);
+        // The results of many traces take long, so each is told at once.
+        if !arguments.json {
+            if let Err(error) = program::print(&text) {
+                return failed(&format!("cannot write the results: {error}"), Some(ErrorKind::File), false);
+            }
         }
     }
-    let _ = writeln!(io::stdout(), "{passed} passed, {failed} failed");
-    ExitCode::from(u8::from(failed != 0))
+    let bad = lines.iter().filter(|line| line.why.is_some()).count();
+    let good = lines.len() - bad;
+    let text = if arguments.json {
+        let traces: Vec<_> =
+            lines.iter().map(|line| serde_json::json!({"name": line.name, "failure": line.why})).collect();
+        let object = serde_json::json!({
+            "version": program::JSON_VERSION, "traces": traces, "passed": good, "failed": bad,
+        });
+        format!("{object:#}\n")
+    } else {
+        format!("{good} passed, {bad} failed\n")
+    };
+    match program::print(&text) {
+        Err(error) => failed(&format!("cannot write the results: {error}"), Some(ErrorKind::File), false),
+        Ok(()) => ExitCode::from(u8::from(bad != 0)),
+    }
 }
 
 fn run(folder: &Path, arguments: &Arguments) -> Result<(), String> {

@@ -3,12 +3,18 @@
 //! A trace, parsed into typed commands.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use nvdla_model::glb::Source;
 use nvdla_model::memory::Port;
+use nvdla_runtime::files;
 use nvdla_uapi::reg::{Block, Described};
 use thiserror::Error;
+
+/// The greatest size of a text of a trace in bytes.
+pub(crate) const MAX_TEXT: u64 = 256 << 20;
+/// The greatest size of a file with the contents of memory in bytes.
+const MAX_BYTES: u64 = 4 << 30;
 
 /// Bytes of device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +166,7 @@ impl Trace {
     /// Reads the trace in `folder`.
     pub fn read(folder: &Path) -> Result<Self, ParseError> {
         let path = folder.join("trace.txt");
-        let text = fs::read_to_string(&path).map_err(|error| ParseError::File { path, error })?;
+        let text = files::read_text(&path, MAX_TEXT).map_err(|error| ParseError::File { path, error })?;
         let name = folder.file_name().map_or_else(|| folder.to_string_lossy(), |name| name.to_string_lossy());
         let mut trace = Self {
             name: name.into_owned(),
@@ -259,8 +265,11 @@ impl Trace {
         if let Some(known) = self.files.iter().position(|file| file.name == name) {
             return Ok(known);
         }
+        if !Path::new(name).components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(format!("{name:?} is not a file in the trace's folder").into());
+        }
         let path = self.folder.join(name);
-        let bytes = fs::read(&path).map_err(|error| LineError::File(ParseError::File { path, error }))?;
+        let bytes = files::read(&path, MAX_BYTES).map_err(|error| LineError::File(ParseError::File { path, error }))?;
         self.files.push(File { name: name.to_owned(), bytes });
         Ok(self.files.len() - 1)
     }

@@ -10,7 +10,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -258,6 +258,8 @@ pub(crate) struct Device {
     sram_address: u64,
     reads: u64,
     writes: u64,
+    /// Whether the client has used the device.
+    used: Arc<AtomicBool>,
 }
 
 impl Device {
@@ -301,11 +303,18 @@ impl Device {
             sram_address: 0,
             reads: 0,
             writes: 0,
+            used: Arc::default(),
         })
+    }
+
+    /// Whether the client has used the device.
+    pub(crate) fn used(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.used)
     }
 
     /// Ends the use of a disconnected client's memory.
     pub(crate) fn disconnect(&mut self) {
+        self.used.store(false, Ordering::Release);
         *lock(&self.shared.interrupts) = Interrupts::default();
         self.shared.reset();
         if let Err(error) = self.dma_unmap(DmaUnmapFlags::UNMAP_ALL, 0, 0) {
@@ -401,6 +410,7 @@ impl Drop for Device {
 
 impl ServerBackend for Device {
     fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        self.used.store(true, Ordering::Release);
         data.fill(0);
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
@@ -428,6 +438,7 @@ impl ServerBackend for Device {
     }
 
     fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.used.store(true, Ordering::Release);
         // Writes are posted. An error here would end the connection, so invalid writes are ignored.
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
@@ -471,6 +482,7 @@ impl ServerBackend for Device {
         size: u64,
         file: Option<File>,
     ) -> io::Result<()> {
+        self.used.store(true, Ordering::Release);
         // Ranges without a file (video memory, firmware) cannot be accessed by this device.
         let Some(file) = file else { return Ok(()) };
         log::debug!("guest memory {address:#x}, {size:#x} bytes");
@@ -480,6 +492,7 @@ impl ServerBackend for Device {
     }
 
     fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
+        self.used.store(true, Ordering::Release);
         let mut guest = lock(&self.shared.guest);
         let (address, size) = if flags.contains(DmaUnmapFlags::UNMAP_ALL) {
             guest.clear()?;
@@ -497,11 +510,13 @@ impl ServerBackend for Device {
     }
 
     fn reset(&mut self) -> io::Result<()> {
+        self.used.store(true, Ordering::Release);
         self.shared.reset();
         Ok(())
     }
 
     fn set_irqs(&mut self, index: u32, flags: u32, _start: u32, count: u32, mut fds: Vec<File>) -> io::Result<()> {
+        self.used.store(true, Ordering::Release);
         let up = self.shared.with_device(|device| device.interrupt());
         let mut interrupts = lock(&self.shared.interrupts);
         let slot = match index {

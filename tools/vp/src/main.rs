@@ -10,8 +10,10 @@ mod device;
 mod faults;
 mod guest;
 mod pci;
+mod socket;
 mod sram;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,6 +29,7 @@ use vfio_bindings::bindings::vfio::{
 };
 use vfio_user::{IrqInfo, Server, ServerRegion, SparseArea};
 
+use socket::Socket;
 use sram::Sram;
 
 /// The smallest BAR that a guest can map alone.
@@ -34,11 +37,11 @@ const PAGE: u32 = 4096;
 
 /// Puts the NVDLA model, or a simulator of the RTL, on a virtual machine's PCI bus
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "nvdla_vp", version)]
 struct Arguments {
     /// The hardware configuration
-    #[arg(long, default_value = "nv_small")]
-    config: String,
+    #[arg(long, default_value = "nv_small", value_parser = configuration)]
+    config: &'static Config,
     /// A simulator that `cargo xtask rtl` has built, and its options, instead of the model: PROGRAM[,NAME=VALUE]...; faults of
     /// starts are not available with it
     #[arg(long, value_name = "PROGRAM")]
@@ -66,41 +69,59 @@ struct Arguments {
     faults: faults::Faults,
 }
 
+/// The exit status if the socket or another file cannot be used.
+const FILE: u8 = 3;
+/// The exit status if the device, or the connection to its client, has failed.
+const DEVICE: u8 = 5;
+
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
     match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("nvdla_vp: {message}");
-            ExitCode::FAILURE
+        Err((status, message)) => {
+            say(&message);
+            ExitCode::from(status)
         }
     }
 }
 
-fn run(arguments: Arguments) -> Result<(), String> {
-    let config = Config::named(&arguments.config).map_err(|error| error.to_string())?;
+/// Writes a line to the standard error, in a single write, because several servers share the terminal.
+fn say(message: &str) {
+    // If nobody reads it, nothing else can be told.
+    let _ = std::io::stderr().write_all(format!("nvdla_vp: {message}\n").as_bytes());
+}
+
+/// A configuration of the hardware by its name.
+fn configuration(name: &str) -> Result<&'static Config, String> {
+    Config::named(name).map_err(|error| error.to_string())
+}
+
+fn run(arguments: Arguments) -> Result<(), (u8, String)> {
+    let failed = |message: String| (DEVICE, message);
+    let config = arguments.config;
     let control = arguments.control || arguments.lines;
     let lines = if arguments.lines { faults::Lines::OFF } else { faults::Lines::default() };
     let core = match &arguments.rtl {
         None => device::Core::Model(Box::new(Model::new(config))),
         Some(rtl) => {
-            let simulator = nvdla_rtl::Simulator::start(rtl).map_err(|error| error.to_string())?;
+            let simulator = nvdla_rtl::Simulator::start(rtl).map_err(|error| failed(error.to_string()))?;
             let simulated = simulator.config().name;
             if simulated != config.name {
-                return Err(format!("{} simulates {simulated}, not {}", rtl.program.display(), config.name));
+                return Err(failed(format!("{} simulates {simulated}, not {}", rtl.program.display(), config.name)));
             }
             device::Core::Rtl(Box::new(simulator))
         }
     };
-    let sram = sram_of(config, arguments.sram)?;
+    let sram = sram_of(config, arguments.sram).map_err(|message| (2, message))?;
     let regions = regions(control, sram.as_ref());
     let mut device = device::Device::new(core, arguments.faults, lines, control, sram)
-        .map_err(|error| format!("the model's thread did not start: {error}"))?;
-    // A socket that an earlier run has left would prevent the bind.
-    let _ = std::fs::remove_file(&arguments.socket);
-    let server = Server::new(&arguments.socket, true, interrupts(!arguments.no_msi), regions)
-        .map_err(|error| format!("cannot listen on {}: {error}", arguments.socket.display()))?;
+        .map_err(|error| failed(format!("the model's thread did not start: {error}")))?;
+    let cannot = |error| (FILE, format!("cannot listen on {}: {error}", arguments.socket.display()));
+    let (_socket, listener) = Socket::listen(&arguments.socket).map_err(cannot)?;
+    socket::watch(listener.try_clone().map_err(cannot)?, device.used()).map_err(cannot)?;
+    let server = Server::from_owned_fd(listener.into(), true, interrupts(!arguments.no_msi), regions);
     let ended = loop {
+        say(&format!("{} waits for a client on {}", config.name, arguments.socket.display()));
         let ended = server.run(&mut device);
         if !arguments.persist {
             break ended;
@@ -111,14 +132,11 @@ fn run(arguments: Arguments) -> Result<(), String> {
         device.disconnect();
     };
     let [reads, writes, interrupts, outside, ..] = device.counts();
-    // A single write, because several servers share the terminal.
-    let counts = format!(
-        "nvdla_vp: {}: {reads} register reads, {writes} register writes, {interrupts} interrupts, {outside} accesses \
-         outside\n",
+    say(&format!(
+        "{}: {reads} register reads, {writes} register writes, {interrupts} interrupts, {outside} accesses outside",
         config.name
-    );
-    eprint!("{counts}");
-    ended.map_err(|error| format!("the connection failed: {error}"))
+    ));
+    ended.map_err(|error| failed(format!("the connection failed: {error}")))
 }
 
 /// The SRAM of a device of that configuration.

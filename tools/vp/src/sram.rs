@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
 use memmap2::MmapRaw;
+use nix::fcntl::{fcntl, FcntlArg, SealFlag};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
 /// The SRAM.
@@ -22,8 +23,11 @@ pub(crate) struct Sram {
 impl Sram {
     /// Makes an SRAM of `size` bytes, all zero.
     pub(crate) fn new(size: u32) -> io::Result<Self> {
-        let file = File::from(memfd_create(c"nvdla sram", MFdFlags::MFD_CLOEXEC)?);
+        let file = File::from(memfd_create(c"nvdla sram", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?);
         file.set_len(size.into())?;
+        // A client that shortened it would end this process at its next access.
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
         let map = MmapRaw::map_raw(&file)?;
         Ok(Self { file, map, base: 0 })
     }

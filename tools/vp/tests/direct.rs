@@ -157,6 +157,34 @@ fn one_program_after_another_has_the_device() {
 }
 
 #[test]
+fn a_client_that_does_nothing_does_not_keep_others_out() {
+    let server = Server::start(&NV_SMALL, &[]);
+    let idle = std::os::unix::net::UnixStream::connect(&server.socket).unwrap();
+    let mut session = lenet(server.device());
+    session.run().unwrap();
+    assert_eq!(session.output(0).unwrap(), by_model());
+    drop(idle);
+}
+
+#[test]
+fn no_file_and_no_other_server_loses_its_name() {
+    let server = Server::start(&NV_SMALL, &[]);
+    let file = std::env::temp_dir().join(format!("nvdla-thesis-{}", std::process::id()));
+    std::fs::write(&file, b"a thesis").unwrap();
+    for (socket, why) in [(&server.socket, "another server listens on it"), (&file, "a file that is not a socket")] {
+        let output = Command::new(env!("CARGO_BIN_EXE_nvdla_vp")).arg("--socket").arg(socket).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{error}");
+        assert!(error.contains(why), "{error}");
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), b"a thesis");
+    std::fs::remove_file(&file).unwrap();
+    lenet(server.device()).run().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_nvdla_vp")).arg("--version").output().unwrap();
+    assert!(output.status.success() && output.stdout.starts_with(b"nvdla_vp "), "{output:?}");
+}
+
+#[test]
 fn contexts_share_the_device() {
     let server = Server::start(&NV_SMALL, &[]);
     let network = Network::new(Loadable::open(LENET).unwrap(), &Shared::new(server.device())).unwrap();
@@ -166,7 +194,7 @@ fn contexts_share_the_device() {
         fill(context.input_mut(0).unwrap());
         pending.push(context.submit().unwrap());
     }
-    for (mut run, context) in pending.into_iter().zip(&contexts) {
+    for (run, context) in pending.into_iter().zip(&contexts) {
         run.wait(None).unwrap();
         assert_eq!(context.output(0).unwrap(), by_model());
     }

@@ -5,8 +5,10 @@
  * Handles are opaque pointers. A call that can fail returns a status, and nvdla_last_error returns the text of the last
  * failure of the calling thread. A handle that a failed call should have returned is left as it was.
  *
- * Any thread may use any handle, and several threads may use one handle at the same time. Calls on one context, or on one
- * run, are executed one after another. No other thread may use a handle while it is freed, or after that.
+ * Any thread may use any handle, and several threads may use one handle at the same time. Calls on one context are executed
+ * one after another; waiting for a run is not such a call. No other thread may use a handle while it is freed, or after that.
+ *
+ * A process that was forked must not use the handles of its parent: calls return NVDLA_STATUS_UNSUPPORTED.
  */
 
 #ifndef NVDLA_H
@@ -68,9 +70,13 @@ typedef enum nvdla_status {
      */
     NVDLA_STATUS_OTHER = 11,
     /*
-     The run has not ended yet. Only `nvdla_run_wait` returns it.
+     The run has not ended yet. Only `nvdla_run_wait` and `nvdla_context_wait` return it.
      */
     NVDLA_STATUS_PENDING = 12,
+    /*
+     The run was cancelled.
+     */
+    NVDLA_STATUS_CANCELLED = 13,
 } nvdla_status;
 
 /*
@@ -397,8 +403,8 @@ enum nvdla_status nvdla_context_submit(struct nvdla_context *context,
 int nvdla_run_fd(const struct nvdla_run *run);
 
 /*
- Waits until a run has ended: at most `timeout_ms` milliseconds, or without limit if that is negative. `NVDLA_STATUS_PENDING`
- means that the run has not ended yet. Any other status is the result of the run, which is returned once.
+ Waits until a run has ended, at most `timeout_ms` milliseconds, or without limit if that is negative. Several threads may wait
+ for one run, and one of them gets its result; others get `NVDLA_STATUS_ARGUMENT`. `NVDLA_STATUS_PENDING` means that the run has not ended yet. Any other status is the result of the run, which is returned once.
 
  # Safety
 
@@ -408,7 +414,27 @@ enum nvdla_status nvdla_run_wait(struct nvdla_run *run,
                                  int64_t timeout_ms);
 
 /*
- Frees the handle of a run. The run itself is not stopped.
+ Waits until the context's run has ended, as `nvdla_run_wait` does. The handle of the run may have been freed.
+ `NVDLA_STATUS_OK` if no run is in flight and the result of the last one has been returned.
+
+ # Safety
+
+ `context` is a context.
+ */
+enum nvdla_status nvdla_context_wait(struct nvdla_context *context, int64_t timeout_ms);
+
+/*
+ Ends the context's run, if one is in flight: on the model within milliseconds, on a kernel driver after the running task.
+ Wait for it afterwards; its result is then usually `NVDLA_STATUS_CANCELLED`.
+
+ # Safety
+
+ `context` is a context.
+ */
+enum nvdla_status nvdla_context_cancel(struct nvdla_context *context);
+
+/*
+ Frees the handle of a run. The run itself is not stopped: `nvdla_context_wait` waits for it, `nvdla_context_cancel` ends it.
 
  # Safety
 

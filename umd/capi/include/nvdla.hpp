@@ -113,6 +113,12 @@ public:
         return values;
     }
 
+    /// Returns a file descriptor of the memory of an input: a dma-buf, or for the model a file. The caller closes it.
+    int exportInputTensor(std::size_t id) { return exported(NVDLA_DIRECTION_INPUT, id); }
+
+    /// Returns a file descriptor of the memory of an output, as exportInputTensor.
+    int exportOutputTensor(std::size_t id) { return exported(NVDLA_DIRECTION_OUTPUT, id); }
+
     /// Uses the memory behind a file descriptor for an input.
     void bindInputTensor(std::size_t id, int fd) {
         check(nvdla_context_bind_fd(context_.get(), NVDLA_DIRECTION_INPUT, id, fd));
@@ -133,7 +139,29 @@ public:
         return Run(run);
     }
 
+    /// Waits until the run in flight has ended, also after its Run was destroyed.
+    void wait() { check(nvdla_context_wait(context_.get(), -1)); }
+
+    /// Waits at most that long, and returns whether the run has ended.
+    bool wait(std::chrono::milliseconds time) {
+        const nvdla_status status = nvdla_context_wait(context_.get(), time.count() < 0 ? 0 : time.count());
+        if (status == NVDLA_STATUS_PENDING) {
+            return false;
+        }
+        check(status);
+        return true;
+    }
+
+    /// Ends the run in flight. Its result is then usually an Error with NVDLA_STATUS_CANCELLED.
+    void cancel() { check(nvdla_context_cancel(context_.get())); }
+
 private:
+    int exported(nvdla_direction direction, std::size_t id) {
+        int fd = -1;
+        check(nvdla_context_export(context_.get(), direction, id, &fd));
+        return fd;
+    }
+
     std::size_t find(nvdla_direction direction, const std::string &name) const {
         std::size_t found = 0;
         check(nvdla_context_find(context_.get(), direction, name.c_str(), &found));
@@ -157,6 +185,14 @@ public:
     static Network load(const std::string &path, const std::optional<std::string> &device = std::nullopt) {
         nvdla_network *network = nullptr;
         check(nvdla_network_open(path.c_str(), device ? device->c_str() : nullptr, &network));
+        return Network(network);
+    }
+
+    /// Loads a network from the bytes of its file, which are copied.
+    static Network fromMemory(const std::vector<std::uint8_t> &bytes,
+                              const std::optional<std::string> &device = std::nullopt) {
+        nvdla_network *network = nullptr;
+        check(nvdla_network_from_memory(bytes.data(), bytes.size(), device ? device->c_str() : nullptr, &network));
         return Network(network);
     }
 

@@ -5,8 +5,8 @@
 //! Handles are opaque pointers. A call that can fail returns a status, and [`nvdla_last_error`] returns the text of the
 //! last failure of the calling thread. A panic does not leave the library: the call returns `NVDLA_STATUS_PANIC`.
 //!
-//! Any thread may use any handle, and several threads may use one handle at the same time. Calls on one context, or on one
-//! run, are executed one after another. No other thread may use a handle while it is freed, or after that.
+//! Any thread may use any handle, and several threads may use one handle at the same time. Calls on one context are executed one
+//! after another; waiting for a run is not such a call. No other thread may use a handle while it is freed, or after that.
 #![allow(non_camel_case_types)] // the names that C programs see
 
 mod status;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use nvdla_runtime::device::{self, Selection, Shared};
 use nvdla_runtime::image::{Encoder, PictureFile, Settings, Target};
 use nvdla_runtime::loadable::Loadable;
-use nvdla_runtime::session::{SubmitOptions, TensorInfo};
+use nvdla_runtime::session::{self, SubmitOptions, TensorInfo};
 use nvdla_runtime::{Context, Network, Pending};
 
 use status::{guard, Failure};
@@ -41,7 +41,7 @@ pub struct nvdla_context {
 }
 
 /// A submitted run.
-pub struct nvdla_run(Mutex<Pending>);
+pub struct nvdla_run(Pending);
 
 /// All threads may use handles.
 const _: fn() = || {
@@ -482,7 +482,7 @@ pub unsafe extern "C" fn nvdla_context_submit(
         let mut context = lock(&unsafe { of(context, "the context") }?.context);
         let pending = context.submit_with(SubmitOptions { timeout, run_timeout: None })?;
         // SAFETY: as above.
-        unsafe { give(out, nvdla_run(Mutex::new(pending))) }
+        unsafe { give(out, nvdla_run(pending)) }
     })
 }
 
@@ -494,11 +494,11 @@ pub unsafe extern "C" fn nvdla_context_submit(
 #[no_mangle]
 pub unsafe extern "C" fn nvdla_run_fd(run: *const nvdla_run) -> c_int {
     // SAFETY: as above.
-    unsafe { run.as_ref() }.map_or(-1, |run| lock(&run.0).as_fd().as_raw_fd())
+    unsafe { run.as_ref() }.map_or(-1, |run| run.0.as_fd().as_raw_fd())
 }
 
-/// Waits until a run has ended: at most `timeout_ms` milliseconds, or without limit if that is negative. `NVDLA_STATUS_PENDING`
-/// means that the run has not ended yet. Any other status is the result of the run, which is returned once.
+/// Waits until a run has ended, at most `timeout_ms` milliseconds, or without limit if that is negative. Several threads may wait
+/// for one run, and one of them gets its result; others get `NVDLA_STATUS_ARGUMENT`. `NVDLA_STATUS_PENDING` means that the run has not ended yet. Any other status is the result of the run, which is returned once.
 ///
 /// # Safety
 ///
@@ -506,15 +506,54 @@ pub unsafe extern "C" fn nvdla_run_fd(run: *const nvdla_run) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn nvdla_run_wait(run: *mut nvdla_run, timeout_ms: i64) -> nvdla_status {
     guard(|| {
-        let deadline =
-            u64::try_from(timeout_ms).ok().and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         // SAFETY: as above.
-        lock(&unsafe { of(run, "the run") }?.0).wait(deadline)?;
+        unsafe { of(run, "the run") }?.0.wait(deadline(timeout_ms))?;
         Ok(())
     })
 }
 
-/// Frees the handle of a run. The run itself is not stopped.
+/// When a wait of that many milliseconds ends; none for a negative number.
+fn deadline(timeout_ms: i64) -> Option<Instant> {
+    u64::try_from(timeout_ms).ok().and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)))
+}
+
+/// Waits until the context's run has ended, as `nvdla_run_wait` does. The handle of the run may have been freed.
+/// `NVDLA_STATUS_OK` if no run is in flight and the result of the last one has been returned.
+///
+/// # Safety
+///
+/// `context` is a context.
+#[no_mangle]
+pub unsafe extern "C" fn nvdla_context_wait(context: *mut nvdla_context, timeout_ms: i64) -> nvdla_status {
+    guard(|| {
+        // SAFETY: as above.
+        let pending = lock(&unsafe { of(context, "the context") }?.context).pending();
+        // The context is not locked during the wait.
+        match pending.map(|pending| pending.wait(deadline(timeout_ms))) {
+            None | Some(Ok(_) | Err(session::Error::Taken)) => Ok(()),
+            Some(Err(error)) => Err(error.into()),
+        }
+    })
+}
+
+/// Ends the context's run, if one is in flight: on the model within milliseconds, on a kernel driver after the running task.
+/// Wait for it afterwards; its result is then usually `NVDLA_STATUS_CANCELLED`.
+///
+/// # Safety
+///
+/// `context` is a context.
+#[no_mangle]
+pub unsafe extern "C" fn nvdla_context_cancel(context: *mut nvdla_context) -> nvdla_status {
+    guard(|| {
+        // SAFETY: as above.
+        if let Some(pending) = lock(&unsafe { of(context, "the context") }?.context).pending() {
+            pending.cancel();
+        }
+        Ok(())
+    })
+}
+
+/// Frees the handle of a run. The run itself is not stopped: `nvdla_context_wait` waits for it, `nvdla_context_cancel` ends it.
 ///
 /// # Safety
 ///

@@ -7,6 +7,7 @@ use std::error::Error;
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
+use nvdla_runtime::program::{plain, sentence};
 use nvdla_runtime::{kind_of, session, ErrorKind};
 
 /// The result of a call.
@@ -37,25 +38,16 @@ pub enum nvdla_status {
     Panic = 10,
     /// Any other failure.
     Other = 11,
-    /// The run has not ended yet. Only `nvdla_run_wait` returns it.
+    /// The run has not ended yet. Only `nvdla_run_wait` and `nvdla_context_wait` return it.
     Pending = 12,
+    /// The run was cancelled.
+    Cancelled = 13,
 }
 
 /// A status with its text.
 pub(crate) struct Failure {
     status: nvdla_status,
     text: String,
-}
-
-fn sentence(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 impl Failure {
@@ -81,9 +73,10 @@ impl<E: Error + 'static> From<E> for Failure {
             Some(ErrorKind::Deadline) => nvdla_status::Deadline,
             Some(ErrorKind::Busy) => nvdla_status::Busy,
             Some(ErrorKind::Unsupported) => nvdla_status::Unsupported,
+            Some(ErrorKind::Cancelled) => nvdla_status::Cancelled,
             _ => nvdla_status::Other,
         };
-        Self { status, text: sentence(&error) }
+        Self { status, text: plain(&sentence(&error)) }
     }
 }
 
@@ -117,7 +110,7 @@ pub extern "C" fn nvdla_last_error() -> *const c_char {
 /// Returns the name of a status, such as "argument"; "unknown" for a number that is not a status.
 #[no_mangle]
 pub extern "C" fn nvdla_status_name(status: c_int) -> *const c_char {
-    const NAMES: [&CStr; 13] = [
+    const NAMES: [&CStr; 14] = [
         c"ok",
         c"argument",
         c"file",
@@ -131,6 +124,7 @@ pub extern "C" fn nvdla_status_name(status: c_int) -> *const c_char {
         c"panic",
         c"other",
         c"pending",
+        c"cancelled",
     ];
     usize::try_from(status).ok().and_then(|at| NAMES.get(at)).unwrap_or(&c"unknown").as_ptr()
 }

@@ -7,7 +7,7 @@
 //! time of the device's own calls in it, which on this project's driver are ioctls.
 
 use std::collections::VecDeque;
-use std::io::Write as _;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use nvdla_runtime::device::{self, Device as _, Selection, Shared};
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::program::print;
 use nvdla_runtime::{Context, Network, Pending};
 
 use crate::failure::{problem, Failure};
@@ -93,7 +94,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let seconds = args.duration.or(if args.iterations.is_some() { None } else { Some(5.0) });
     let (began, warmed) = (Instant::now(), spent.load(Ordering::Relaxed));
     let mut calls = Duration::ZERO;
-    let end = seconds.and_then(|seconds| began.checked_add(Duration::from_secs_f64(seconds)));
+    // A time that the clock cannot represent is no limit.
+    let end = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).and_then(|limit| began.checked_add(limit));
     let mut flying = VecDeque::new();
     let mut submitted = 0;
     loop {
@@ -104,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             continue;
         }
         // Runs of a device end in the order in which they were submitted.
-        let Some(InFlight { context, mut pending, since, call }) = flying.pop_front() else { break };
+        let Some(InFlight { context, pending, since, call }) = flying.pop_front() else { break };
         pending.wait(None)?;
         calls += call;
         times.record(since.elapsed().as_nanos() as u64).map_err(|error| problem(error.to_string()))?;
@@ -116,7 +118,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let per_second = times.len() as f64 / took;
     let submit = calls.as_secs_f64() * 1e6 / times.len() as f64;
     let own = (spent.load(Ordering::Relaxed) - warmed) as f64 / 1e3 / times.len() as f64;
-    let mut out = std::io::stdout().lock();
     if args.json {
         let milliseconds = Distribution {
             mean: times.mean() / 1e6,
@@ -142,9 +143,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             shared_bytes: network.shared_bytes(),
             resident_bytes: resident(),
         });
-        writeln!(out, "{}", serde_json::to_string_pretty(&bench)?)?;
-        return Ok(());
+        return Ok(print(&(serde_json::to_string_pretty(&bench)? + "\n"))?);
     }
+    let mut out = String::new();
     writeln!(out, "device: {}: {reason}", device.info())?;
     writeln!(out, "{} runs in {took:.3} s, {} in flight: {per_second:.1} per second", times.len(), args.in_flight)?;
     writeln!(
@@ -165,5 +166,5 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         "memory: {} kB of constants, shared by all contexts; resident memory of this process: {resident}",
         network.shared_bytes() >> 10
     )?;
-    Ok(())
+    Ok(print(&out)?)
 }

@@ -2,10 +2,10 @@
 
 //! `nvdla schema`, `nvdla completions` and `nvdla man`: descriptions of the program for other programs.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap_complete::Shell;
+use nvdla_runtime::program::print;
 
 use crate::failure::{cannot, Failure};
 use crate::json::Output;
@@ -28,8 +28,7 @@ pub(crate) struct Man {
 
 /// Prints the schema of the output of --json.
 pub(crate) fn schema() -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{:#}", schemars::schema_for!(Output).as_value())?;
-    Ok(())
+    Ok(print(&format!("{:#}\n", schemars::schema_for!(Output).as_value()))?)
 }
 
 /// Prints a script that completes the command line of a program.
@@ -37,7 +36,7 @@ pub(crate) fn completions(arguments: &Completions, mut program: clap::Command) -
     // The generator ends the program when it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut program, "nvdla", &mut script);
-    Ok(std::io::stdout().lock().write_all(&script)?)
+    Ok(print(&String::from_utf8_lossy(&script))?)
 }
 
 /// Writes a manual page for each command of a program.

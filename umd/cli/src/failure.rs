@@ -46,17 +46,17 @@ pub(crate) fn cannot(verb: &str, path: &Path) -> impl FnOnce(io::Error) -> Failu
     move |source| Box::new(Problem { sentence, source: Some(source) })
 }
 
-/// An error and its causes as one sentence.
-pub(crate) fn sentence(error: &dyn Error) -> String {
-    let mut sentence = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        sentence.push_str(": ");
-        sentence.push_str(&error.to_string());
-        cause = error.source();
+/// An error that the JSON object of the results has too.
+#[derive(Debug)]
+pub(crate) struct Shown(pub(crate) Failure);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
-    sentence
 }
+
+impl Error for Shown {}
 
 /// An error about a file, with the file's name in front.
 #[derive(Debug)]

@@ -30,9 +30,7 @@ pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Ve
         let file = Path::new(file);
         let size = given[index].tensor.size;
         if file.extension().is_some_and(|extension| extension == "npy") {
-            // A header has at most 64 KiB, and a number at most eight bytes.
-            let bytes =
-                files::read(file, size.saturating_mul(8) + (1 << 16)).map_err(cannot("read the input", file))?;
+            let bytes = files::read(file, npy::largest(size)).map_err(cannot("read the input", file))?;
             let array = npy::parse(&bytes).map_err(|reason| {
                 cannot("read the input", file)(std::io::Error::new(ErrorKind::InvalidData, reason))
             })?;

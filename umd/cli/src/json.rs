@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The version of the objects. It changes when a field is removed or its meaning changes.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = nvdla_runtime::program::JSON_VERSION;
 
 /// The output of a program with --json
 #[derive(Serialize, JsonSchema)]
@@ -23,12 +23,143 @@ pub(crate) enum Output {
     Bench(Bench),
     /// Of `nvdla list`
     List(List),
-    /// The error of a program that fails, after the results that it could show
+    /// Of `nvdla compile`
+    #[allow(dead_code)] // for the schema; the other program prints it
+    Compiled(Compiled),
+    /// Of `nvdla compile --check`
+    #[allow(dead_code)] // as above
+    Checked(Checked),
+    /// Of `nvdla compile --partition`
+    #[allow(dead_code)] // as above
+    Divided(Divided),
+    /// Of `nvdla inspect`
+    #[allow(dead_code)] // as above
+    Inspected(Inspected),
+    /// Of `nvdla inspect --check`
+    #[allow(dead_code)] // as above
+    Examined(Examined),
+    /// Of `nvdla trace`
+    #[allow(dead_code)] // as above
+    Traced(Traced),
+    /// Of a program that fails without results
+    #[allow(dead_code)] // for the schema; the library prints it
     Failed(Failed),
+}
+
+/// A loadable that was compiled
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema
+pub(crate) struct Compiled {
+    pub(crate) version: u32,
+    pub(crate) compiled: Loadable,
+}
+
+/// A loadable
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code, clippy::struct_field_names)] // for the schema
+pub(crate) struct Loadable {
+    /// The file
+    pub(crate) loadable: String,
+    pub(crate) network: String,
+    pub(crate) configuration: String,
+    pub(crate) precision: String,
+    pub(crate) bytes: usize,
+    /// Number of operations
+    pub(crate) operations: usize,
+    pub(crate) activation_bytes: u64,
+    pub(crate) estimated_cycles: u64,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// A model whose nodes a configuration can all compute
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema
+pub(crate) struct Checked {
+    pub(crate) version: u32,
+    pub(crate) checked: Model,
+}
+
+/// A model
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code, clippy::struct_field_names)] // for the schema
+pub(crate) struct Model {
+    /// The file
+    pub(crate) model: String,
+    pub(crate) configuration: String,
+    /// Number of nodes
+    pub(crate) nodes: usize,
+}
+
+/// A network that was divided between NVDLA and the processor
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema
+pub(crate) struct Divided {
+    pub(crate) version: u32,
+    pub(crate) divided: Groups,
+}
+
+/// The groups of nodes that NVDLA computes
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code, clippy::struct_field_names)] // for the schema
+pub(crate) struct Groups {
+    /// The folder with the loadables
+    pub(crate) folder: String,
+    pub(crate) configuration: String,
+    /// Number of nodes of the network
+    pub(crate) nodes: usize,
+    pub(crate) nodes_in_groups: usize,
+    /// Number of groups
+    pub(crate) groups: usize,
+    pub(crate) estimated_cycles: u64,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What a loadable holds
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema
+pub(crate) struct Inspected {
+    pub(crate) inputs: Vec<serde_json::Value>,
+    pub(crate) outputs: Vec<serde_json::Value>,
+    pub(crate) tasks: Vec<serde_json::Value>,
+    #[serde(flatten)]
+    pub(crate) more: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The races of a loadable, and the rules that it breaks
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code, clippy::struct_field_names)] // for the schema
+pub(crate) struct Examined {
+    pub(crate) races: Vec<serde_json::Value>,
+    pub(crate) over_own_input: Vec<serde_json::Value>,
+    /// Tasks with too many pairs of operations to examine
+    pub(crate) not_examined: Vec<u16>,
+    pub(crate) statistics: Vec<String>,
+    pub(crate) configuration: Option<String>,
+    pub(crate) refused: Vec<serde_json::Value>,
+}
+
+/// Traces that were played
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema
+pub(crate) struct Traced {
+    pub(crate) version: u32,
+    pub(crate) traces: Vec<Trace>,
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+}
+
+/// A trace
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema
+pub(crate) struct Trace {
+    pub(crate) name: String,
+    /// Why it failed; null if it passed
+    pub(crate) failure: Option<String>,
 }
 
 /// A program that failed
 #[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema; the library prints it
 pub(crate) struct Failed {
     pub(crate) version: u32,
     pub(crate) error: Error,
@@ -37,7 +168,7 @@ pub(crate) struct Failed {
 /// What went wrong
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Error {
-    /// argument, file, loadable, refused, memory, device, deadline, busy or unsupported; null for anything else
+    /// argument, file, loadable, refused, memory, device, deadline, busy, unsupported or cancelled; null for anything else
     pub(crate) kind: Option<&'static str>,
     pub(crate) message: String,
     /// The exit status
@@ -62,6 +193,9 @@ pub(crate) struct Run {
     pub(crate) outputs: Vec<Tensor>,
     /// The files that were written
     pub(crate) wrote: Vec<String>,
+    /// What failed after the runs: a file that cannot be written, surfaces that differ
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<Error>,
     /// With --compare
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) compared: Option<Compared>,

@@ -24,7 +24,9 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, CommandFactory as _, Parser, Subcommand};
+use nvdla_uapi::config::Config;
 
 use failure::{cannot, Failure};
 
@@ -80,6 +82,35 @@ fn other(name: &str, options: &Rest) -> Failure {
     cannot("start", &program)(std::process::Command::new(&program).args(&options.rest).exec())
 }
 
+/// The command line with the options of the programs behind it, and the values that options take.
+fn described() -> clap::Command {
+    let configurations = || PossibleValuesParser::new(Config::ALL.map(|config| config.name));
+    let models = Config::ALL.iter().map(|config| format!("model:{}", config.name));
+    let nodes = nvdla_runtime::device::discover().into_iter().map(|node| node.display().to_string());
+    let kinds = ["auto", "model", "rtl:", "vfio:", "uio:", "vfio-user:"].map(String::from);
+    // The program ends after its description, so the texts may stay.
+    let devices: Vec<&'static str> = kinds.into_iter().chain(models).chain(nodes).map(|name| &*name.leak()).collect();
+    let mut program = Program::command();
+    for (name, other) in [
+        ("inspect", nvdla_inspect::arguments::Arguments::command()),
+        ("compile", nvdla_compiler::arguments::Arguments::command()),
+        ("trace", nvdla_trace::arguments::Arguments::command()),
+    ] {
+        let other = other.mut_arg("config", |arg| arg.value_parser(configurations()));
+        program = program.mut_subcommand(name, |rest| {
+            let about = rest.get_about().cloned().unwrap_or_default();
+            other.name(name).display_name(format!("nvdla-{name}")).about(about)
+        });
+    }
+    for name in ["run", "bench"] {
+        let devices = devices.clone();
+        program = program.mut_subcommand(name, |command| {
+            command.mut_arg("device", |arg| arg.value_parser(PossibleValuesParser::new(devices)))
+        });
+    }
+    program
+}
+
 /// The program `nvdla`.
 pub fn nvdla() -> ExitCode {
     let Program { verbose, command } = match Program::try_parse() {
@@ -101,8 +132,8 @@ pub fn nvdla() -> ExitCode {
         Command::Compile(rest) => Err(other("nvdla_compiler", rest)),
         Command::Trace(rest) => Err(other("nvdla_trace", rest)),
         Command::Schema => documents::schema(),
-        Command::Completions(arguments) => documents::completions(arguments, Program::command()),
-        Command::Man(arguments) => documents::man(arguments, Program::command()),
+        Command::Completions(arguments) => documents::completions(arguments, described()),
+        Command::Man(arguments) => documents::man(arguments, described()),
     };
     exit::end(result, json)
 }

@@ -8,15 +8,16 @@
 //! read only the fdinfo of their own processes.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nvdla_runtime::device::{discover, Device as _, KernelDevice};
+use nvdla_runtime::program::{print, sentence};
 use nvdla_uapi::config::Config;
 
-use crate::failure::{sentence, Failure};
+use crate::failure::Failure;
 use crate::json::{List, Listed, Output, VERSION};
 
 /// How long the load of devices is measured.
@@ -49,12 +50,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     devices.extend(functions(Path::new("/sys/bus/pci/devices")));
     let models = Config::ALL.map(|config| config.name);
-    let mut out = std::io::stdout().lock();
     if args.json {
         let list = Output::List(List { version: VERSION, devices, models: models.into() });
-        writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
-        return Ok(());
+        return Ok(print(&(serde_json::to_string_pretty(&list)? + "\n"))?);
     }
+    let mut out = String::new();
     if devices.is_empty() {
         writeln!(out, "no NVDLA device was found")?;
     }
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for model in models {
         writeln!(out, "model:{model}  built-in model")?;
     }
-    Ok(())
+    Ok(print(&out)?)
 }
 
 /// The fraction of time that the device of each node is busy. None if this user can read no process that has the node open.

@@ -67,7 +67,7 @@ fn line(of: &Metadata<'_>, text: fmt::Arguments<'_>) {
         Level::DEBUG => "debug",
         Level::TRACE => "trace",
     };
-    eprintln!("{level}: {text}");
+    nvdla_runtime::program::say(&format!("{level}: {text}"));
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ToStderr {

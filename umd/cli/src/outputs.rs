@@ -3,20 +3,22 @@
 //! Writes the output tensors, and finds the best classes.
 
 use crate::args::Args;
-use crate::failure::{cannot, problem, Failure};
-use nix::unistd::{access, AccessFlags};
-use nvdla_runtime::device::Device;
+use crate::failure::{cannot, Failure};
+use nvdla_runtime::device::{self, Device};
 use nvdla_runtime::dimg::{SurfaceFormat, Tensor};
+use nvdla_runtime::files::{self, Names};
 use nvdla_runtime::labels::{best, Error as LabelsError, Labels};
-use nvdla_runtime::loadable::{DataType, PixelFormat};
-use nvdla_runtime::npy;
+use nvdla_runtime::loadable::{DataType, Loadable, PixelFormat};
 use nvdla_runtime::session::{Direction, Session, TensorInfo};
+use nvdla_runtime::{npy, operations};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
 /// The file that NVIDIA's program writes.
 const OUTPUT_DIMG: &str = "output.dimg";
+/// The file with the layers of the files of --dump.
+pub(crate) const LAYERS: &str = "layers.txt";
 
 /// The files to which outputs are written.
 pub(crate) struct Outputs {
@@ -36,34 +38,84 @@ pub(crate) struct Class {
     pub(crate) label: Option<String>,
 }
 
+/// The files that the options name, apart from those of tensors. An error if the run would overwrite one of them.
+pub(crate) fn names(args: &Args, loadable: &Loadable, dimg: bool) -> Result<Names, Failure> {
+    let mut names = Names::default();
+    names.reads("--loadable", &args.loadable)?;
+    for image in &args.image {
+        names.reads("--image", image)?;
+    }
+    if let Some(labels) = &args.labels {
+        names.reads("--labels", labels)?;
+    }
+    // Operations that cannot be read are an error of the run.
+    for operation in operations::operations(loadable).unwrap_or_default() {
+        let file = operation.file_name();
+        if let Some(folder) = &args.compare {
+            names.reads("a file of --compare", folder.join(&file))?;
+        }
+        if let Some(folder) = &args.dump {
+            names.writes("a file of --dump", folder.join(&file))?;
+        }
+    }
+    if let Some(folder) = &args.dump {
+        names.writes("a file of --dump", folder.join(LAYERS))?;
+    }
+    if let Some(folder) = &args.record {
+        for file in device::Recording::FILES {
+            names.writes("a file of --record", folder.join(file))?;
+        }
+    }
+    if dimg {
+        names.writes("the file that this program always writes", OUTPUT_DIMG)?;
+    }
+    if let Some(Some(path)) = &args.profile {
+        names.writes("--profile", path)?;
+        check_writable(path)?;
+    }
+    if let Some(path) = &args.trace_fst {
+        names.writes("--trace-fst", path)?;
+        check_writable(path)?;
+    }
+    Ok(names)
+}
+
+/// The name of an output's file in the folder of --output-dir.
+fn file_name(tensor: &str) -> String {
+    let plain = |c: char| if c == '/' || c.is_control() { '_' } else { c };
+    let name: String = tensor.chars().map(plain).collect();
+    format!("{name}.npy")
+}
+
 impl Outputs {
-    /// Checks that the requested outputs exist and that their files can be written.
+    /// Checks that the requested outputs exist, that their files can be written, and that nothing is overwritten.
     pub(crate) fn new<D: Device>(
         args: &Args,
         session: &Session<D>,
         labels: Option<Labels>,
         dimg: bool,
+        mut names: Names,
     ) -> Result<Self, Failure> {
+        for argument in &args.input {
+            let (_, file) = session.find_named(Direction::Input, argument)?;
+            names.reads("--input", file)?;
+        }
         let mut files = Vec::new();
         for argument in &args.output {
             let (index, file) = session.find_named(Direction::Output, argument)?;
-            files.push((index, PathBuf::from(file)));
+            let path = PathBuf::from(file);
+            names.writes("--output", &path)?;
+            files.push((index, path));
         }
         if let Some(folder) = &args.output_dir {
-            std::fs::create_dir_all(folder).map_err(cannot("make the folder", folder))?;
             for tensor in session.outputs() {
-                let plain = |c: char| if c == '/' || c.is_control() { '_' } else { c };
-                let name: String = tensor.name.chars().map(plain).collect();
-                files.push((tensor.index, folder.join(format!("{name}.npy"))));
+                let path = folder.join(file_name(&tensor.name));
+                names.writes(format!("the output {:?} in --output-dir", tensor.name), &path)?;
+                files.push((tensor.index, path));
             }
-        }
-        if files.iter().filter(|(_, path)| is_stdout(path)).count() > 1 {
-            return Err(problem("--output: only one output can go to the standard output"));
+            std::fs::create_dir_all(folder).map_err(cannot("make the folder", folder))?;
         }
         for (_, path) in files.iter().filter(|(_, path)| !is_stdout(path)) {
-            check_writable(path)?;
-        }
-        if let Some(Some(path)) = &args.profile {
             check_writable(path)?;
         }
         if let (Some(labels), Some(path)) = (&labels, &args.labels) {
@@ -96,11 +148,12 @@ impl Outputs {
     ) -> Result<(), Failure> {
         if let Some(tensor) = session.outputs().next().filter(|_| self.dimg) {
             let dimg = dimg(tensor, session.output(0)?);
-            let bytes = if args.rawdump { dimg.to_text()?.into_bytes() } else { dimg.to_dimg()? };
+            let bytes = if args.rawdump { dimg.to_text().map(String::into_bytes) } else { dimg.to_dimg() };
             let path = Path::new(OUTPUT_DIMG);
-            match std::fs::write(path, bytes) {
-                Ok(()) => wrote(path),
-                // The user did not request this file, so this is only a warning.
+            // The user did not request this file, so a failure is only a warning.
+            match bytes.map(|bytes| files::write(path, bytes)) {
+                Ok(Ok(())) => wrote(path),
+                Ok(Err(error)) => warn!("cannot write {OUTPUT_DIMG}: {error}"),
                 Err(error) => warn!("cannot write {OUTPUT_DIMG}: {error}"),
             }
         }
@@ -150,13 +203,7 @@ fn is_stdout(path: &Path) -> bool {
 
 /// Checks before the run that a file can be written.
 pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let result = if path.exists() {
-        access(path, AccessFlags::W_OK)
-    } else {
-        access(folder, AccessFlags::W_OK | AccessFlags::X_OK)
-    };
-    result.map_err(|error| cannot("write", path)(error.into()))
+    files::check_writable(path).map_err(cannot("write", path))
 }
 
 /// Writes an output in the format that the file's name asks for.
@@ -174,7 +221,7 @@ fn write<D: Device>(session: &Session<D>, index: usize, path: &Path) -> Result<(
     } else {
         session.output(index)?.to_vec()
     };
-    std::fs::write(path, bytes).map_err(cannot("write", path))
+    files::write(path, bytes).map_err(cannot("write", path))
 }
 
 /// Whether each channel of an output is a class.
@@ -184,7 +231,8 @@ pub(crate) fn is_classes(tensor: &TensorInfo) -> bool {
 
 /// The first image of an output's batch, as NVIDIA's program writes it.
 ///
-/// Like that program, this uses only the tensor's format: FEATURE has atoms of 32 bytes. Loadables of interface 0.10 for nv_small
+/// Like that program, this uses only the tensor's format: FEATURE has atoms of 32 bytes. (That program knows no configuration with
+/// atoms of 16 bytes.) Loadables of interface 0.10 for nv_small
 /// have FEATURE and atoms of 8 bytes, so NVIDIA's program writes their elements in another order, and so does this one.
 fn dimg<'a>(tensor: &TensorInfo, bytes: &'a [u8]) -> Tensor<'a> {
     let format = match (tensor.data_type, tensor.pixel_format) {
@@ -200,6 +248,7 @@ fn dimg<'a>(tensor: &TensorInfo, bytes: &'a [u8]) -> Tensor<'a> {
         channels: tensor.c,
         line_stride: tensor.line_stride(),
         surface_stride: tensor.surface_stride(),
+        atom: tensor.atom().filter(|atom| *atom == 16),
         bytes,
     }
 }

@@ -119,13 +119,14 @@ impl<'a> Report<'a> {
         session: &Session<D>,
         comparison: Option<&Comparison>,
         profile: Option<&Profile>,
+        error: Option<json::Error>,
     ) -> Result<(), Failure> {
         let mut found = Vec::new();
         for tensor in session.outputs().filter(|tensor| tensor.is_feature()) {
             found.push((tensor, outputs.best(session, tensor)?));
         }
         if self.args.json {
-            self.as_json(&found, comparison, profile)
+            self.as_json(&found, comparison, profile, error)
         } else {
             self.as_text(&found, comparison, profile)
         }
@@ -221,6 +222,7 @@ impl<'a> Report<'a> {
         found: &[(&TensorInfo, Vec<Vec<Class>>)],
         comparison: Option<&Comparison>,
         profile: Option<&Profile>,
+        error: Option<json::Error>,
     ) -> Result<(), Failure> {
         let (tasks, all) = self.times();
         let tasks: Vec<_> = self
@@ -266,6 +268,7 @@ impl<'a> Report<'a> {
             run_milliseconds: self.runs.iter().map(|run| ms(run.duration())).collect(),
             outputs: found.iter().map(output).collect(),
             wrote: self.wrote.iter().map(|path| path.display().to_string()).collect(),
+            error,
             compared: comparison.map(|comparison| json::Compared {
                 surfaces: comparison.compared(),
                 differing: comparison.differing(),

@@ -3,17 +3,19 @@
 //! Runs a loadable.
 
 use crate::args::Args;
-use crate::failure::{cannot, problem, Context, Failure};
-use crate::{inputs, outputs, progress, report};
+use crate::failure::{cannot, problem, Context, Failure, Shown};
+use crate::{exit, inputs, json, outputs, progress, report};
 use nvdla_runtime::compare::Comparison;
 use nvdla_runtime::device::{self, Kind, Recording, Selection, Shared};
+use nvdla_runtime::files;
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::operations;
 use nvdla_runtime::operations::races::Edge;
 use nvdla_runtime::profile::{Conditions, Profile};
+use nvdla_runtime::program::sentence;
 use nvdla_runtime::session::{dump_to, Completed, RunOptions};
-use nvdla_runtime::Network;
+use nvdla_runtime::{ErrorKind, Network};
 use nvdla_uapi::config::Config;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,6 +42,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     let labels = args.labels.as_ref().map(Labels::open).transpose()?;
     let mut loadable = Arc::new(open_loadable(&args.loadable)?);
     info!("{}: {} bytes, version {}", args.loadable.display(), loadable.as_bytes().len(), loadable.version());
+    let names = outputs::names(args, &loadable, dimg)?;
     let selection = selection(args)?;
     let (opened, recording) = match &args.record {
         None => (device::open(&selection, &loadable)?, None),
@@ -57,20 +60,6 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     }
     let atom = config.map_or(32, |config| config.memory_atomic);
     let mut comparison = args.compare.as_ref().map(|folder| Comparison::new(folder, &loadable, atom)).transpose()?;
-    let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
-    let mut dump = args.dump.clone().map(dump_into).transpose()?;
-    if let (Some(folder), Some(names)) = (&args.dump, loadable.names()) {
-        // A line of layers.txt: a file of the folder, and its layer.
-        let line = |operation: operations::NetworkOperation| {
-            let (task, index, unit) = (operation.task, operation.index, operation.unit);
-            let layer = names.layer(task, index)?;
-            Some(format!("op_t{task}_{index:03}_{unit}.bin  {layer}\n"))
-        };
-        let lines: String = operations::operations(&loadable)?.into_iter().filter_map(line).collect();
-        let path = folder.join("layers.txt");
-        std::fs::write(&path, lines).map_err(cannot("write", &path))?;
-    }
-
     let mut profile = match &args.profile {
         Some(_) => {
             let config = config.unwrap_or_else(|| device::recognise(&loadable).config);
@@ -88,8 +77,20 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
         }
     }
     let session = context.session()?;
-    let outputs = outputs::Outputs::new(args, session, labels, dimg)?;
+    let outputs = outputs::Outputs::new(args, session, labels, dimg, names)?;
     let inputs = inputs::set(args, session)?;
+    let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
+    let mut dump = args.dump.clone().map(dump_into).transpose()?;
+    if let (Some(folder), Some(names)) = (&args.dump, loadable.names()) {
+        // A line of layers.txt: a file of the folder, and its layer.
+        let line = |operation: operations::NetworkOperation| {
+            let layer = names.layer(operation.task, operation.index)?;
+            Some(format!("{}  {layer}\n", operation.file_name()))
+        };
+        let lines: String = operations::operations(&loadable)?.into_iter().filter_map(line).collect();
+        let path = folder.join(outputs::LAYERS);
+        files::write(&path, lines).map_err(cannot("write", &path))?;
+    }
 
     let mut report = report::Report::new(args, session, reason, inputs, outputs.takes_stdout());
     report.start()?;
@@ -113,14 +114,15 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
         };
         let wanted = observes || args.dump.is_some() || args.compare.is_some();
         let on_operation = wanted.then_some(&mut observe as _);
-        let options = RunOptions { timeout: args.timeout, run_timeout: args.run_timeout, on_operation };
+        let options =
+            RunOptions { timeout: args.timeout, run_timeout: args.run_timeout, on_operation, ..RunOptions::default() };
         report.add(session.run_with(options).inspect_err(|_| suggest(&loadable, config))?);
     }
     progress.finish();
     // The results are shown even if a file cannot be written.
     let mut written = outputs.write(args, session, |path| report.wrote(path));
     if let (Some(profile), Some(Some(path))) = (&profile, &args.profile) {
-        match std::fs::write(path, profile.to_trace()).map_err(cannot("write", path)) {
+        match files::write(path, profile.to_trace()).map_err(cannot("write", path)) {
             Ok(()) => report.wrote(path),
             Err(error) => written = written.and(Err(error)),
         }
@@ -131,12 +133,14 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
             Err(error) => written = written.and(Err(error)),
         }
     }
-    report.finish(&outputs, session, comparison.as_ref(), profile.as_ref())?;
-    written?;
-    match comparison {
-        Some(comparison) => comparison.verdict().map_err(Into::into),
-        None => Ok(()),
-    }
+    let verdict = |comparison: &Comparison| comparison.verdict().map_err(Failure::from);
+    let result = written.and_then(|()| comparison.as_ref().map_or(Ok(()), verdict));
+    let error = result.as_ref().err().map(|error| {
+        let (kind, status) = exit::of(error.as_ref());
+        json::Error { kind: kind.map(ErrorKind::name), message: sentence(error.as_ref()), status }
+    });
+    report.finish(&outputs, session, comparison.as_ref(), profile.as_ref(), error)?;
+    result.map_err(|error| Box::new(Shown(error)) as Failure)
 }
 
 /// Suggests the model if the device has another configuration than the loadable.
@@ -157,7 +161,6 @@ fn selection(args: &Args) -> Result<Selection, Failure> {
     match (&mut selection, &args.trace_fst) {
         (_, None) => {}
         (Selection::Rtl(simulator), Some(file)) => {
-            outputs::check_writable(file)?;
             (simulator.trace, simulator.trace_from) = (Some(file.clone()), args.trace_from);
         }
         (_, Some(_)) => return Err(problem("--trace-fst needs a simulator of the RTL: --device rtl:PROGRAM")),

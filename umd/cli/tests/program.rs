@@ -201,7 +201,7 @@ fn images_that_cannot_be_used() {
     folder.write("wide.pgm", &wide);
     assert_eq!(
         run("wide.pgm"),
-        "error: wide.pgm: the image has 56 x 28 pixels and the input tensor \"data\" 28 x 28; --resize scales it"
+        "error: wide.pgm: the image has 56 x 28 pixels and the input tensor \"data\" 28 x 28; the option resize scales it"
     );
     folder.succeed(&["--loadable", &lenet(), "--image", "wide.pgm", "--resize"]);
     let twice = folder.fail(&["--loadable", &lenet(), "--image", &seven(), "--image", &seven()]);
@@ -219,12 +219,14 @@ fn options_that_cannot_be_used() {
     assert!(run(&["--repeat", "0"]).contains("--repeat"));
     assert!(run(&["--timeout", "0"]).contains("a task needs at least 1 ms"));
     assert!(run(&["--normalize", "half"]).contains("--normalize"));
-    assert_eq!(run(&["--normalize", "0"]), "error: --normalize is 0; samples cannot be divided by it");
+    assert_eq!(run(&["--normalize", "0"]), "error: normalize is 0; samples cannot be divided by it");
     assert_eq!(run(&["--mean", "1,2,3,4,5"]), "error: --mean has 5 numbers, and an image at most 4 channels");
     assert!(run(&["--mean", "nan"]).contains("not a number"));
     assert!(run(&["--device", "model:nv_huge"]).contains("there is no configuration \"nv_huge\"; there are nv_full"));
     assert!(run(&["--device", "/dev/no-such-node"]).starts_with("error: cannot open /dev/no-such-node: No such file"));
     assert!(run(&["--device", "/dev/null"]).starts_with("error: "));
+    let error = run(&["--device", "nv_small"]);
+    assert!(error.contains("nv_small is a configuration and no device; model:nv_small is its model"), "{error}");
     assert!(run(&["--input", "other=x.bin"]).contains("there is no input other; the loadable has \"data\""));
     assert!(run(&["--output", "other=x.bin"]).contains("there is no output other; the loadable has \"prob\""));
     assert!(run(&["--input", "x.bin"]).starts_with("error: cannot read the input x.bin: No such file"));
@@ -559,6 +561,17 @@ fn manual_pages_and_completions() {
         assert!(shown.contains("in-flight") && shown.contains("nvdla"), "{shell}: {shown}");
     }
     assert_eq!(nvdla(&folder, &["completions", "none"]).0, Some(2));
+    // The options of the programs behind a command, and the values of options.
+    for (command, option) in [("compile", "calibtable"), ("inspect", "check"), ("trace", "counters")] {
+        let page = String::from_utf8(folder.read(&format!("pages/nvdla-{command}.1"))).unwrap();
+        assert!(page.contains(&format!("\\-\\-{option}")), "{page}");
+        for shell in ["bash", "zsh", "fish"] {
+            let (_, shown, _) = nvdla(&folder, &["completions", shell]);
+            assert!(shown.contains(option), "{shell}: {option}");
+        }
+    }
+    let (_, shown, _) = nvdla(&folder, &["completions", "bash"]);
+    assert!(shown.contains("model:nv_medium_512") && shown.contains("vfio-user:"), "{shown}");
 }
 
 #[test]
@@ -759,4 +772,237 @@ fn a_jpeg_that_is_cut_off_is_refused() {
     folder.write("cut.jpg", &[0xff, 0xd8, 0xff, 0xd9]);
     let error = folder.fail(&["--loadable", &lenet(), "--image", "cut.jpg"]);
     assert!(error.starts_with("error: cut.jpg "), "{error}");
+}
+
+/// A network whose output has several surfaces, lines and columns, for a configuration.
+fn wide_for(config: &'static nvdla_uapi::config::Config) -> Vec<u8> {
+    use nvdla_compiler::compiler::Compiler;
+    use nvdla_compiler::ir::{Convolution, Graph, Op, Padding, Range, Ranges};
+    use nvdla_compiler::model::Model;
+
+    let mut graph = Graph::new("wide");
+    let input = graph.input("in", &[1, 3, 6, 9]).unwrap();
+    let weights: Vec<f32> = (0..40 * 3 * 2 * 3).map(|at| ((at * 37 % 101) as f32 - 50.0) / 50.0).collect();
+    let weights = graph.add_constant("weights", &[40, 3, 2, 3], weights).unwrap();
+    let convolution =
+        Convolution { kernel: [2, 3], stride: [1, 1], dilation: [1, 1], group: 1, padding: Padding::default() };
+    let output = graph.add("conv", Op::Convolution(convolution), &[input, weights], "out").unwrap();
+    graph.outputs.push(output);
+    let mut ranges = Ranges::new();
+    ranges.set(input, Range::of(-1.0, 1.0));
+    ranges.set(output, Range::of(-8.0, 8.0));
+    let model = Model { graph, reshaped: Vec::new() };
+    Compiler::new(config).compile_with(&model, &ranges).unwrap().loadable
+}
+
+#[test]
+fn every_way_out_has_the_elements_on_every_configuration() {
+    for config in nvdla_uapi::config::Config::ALL {
+        let folder = Folder::new();
+        folder.write("net.nvdla", &wide_for(config));
+        let input: Vec<f32> = (0..3 * 6 * 9).map(|at| ((at * 29 % 83) as f32 - 41.0) / 41.0).collect();
+        folder.write("in.npy", &nvdla_runtime::npy::bytes(&[1, 3, 6, 9], &input));
+        let arguments = ["--loadable", "net.nvdla", "--input", "in.npy", "--device", "model"];
+        let ways = ["--output", "out.bin", "--output", "out.npy", "--output-dir", "all", "--dump", "dump"];
+        folder.succeed(&[&arguments[..], &ways].concat());
+        let (memory, atom) = (folder.read("out.bin"), config.memory_atomic as usize);
+        let (lines, columns) = (5, 7);
+        // Element (c, y, x) of a packed feature cube of bytes.
+        let element =
+            |c: usize, y: usize, x: usize| memory[(c / atom * lines + y) * columns * atom + x * atom + c % atom] as i8;
+        let mut elements = Vec::new();
+        for c in 0..40 {
+            for y in 0..lines {
+                elements.extend((0..columns).map(|x| element(c, y, x)));
+            }
+        }
+        assert!(elements.iter().collect::<std::collections::HashSet<_>>().len() > 50, "{}: {elements:?}", config.name);
+        let bytes: Vec<u8> = elements.iter().map(|&element| element as u8).collect();
+        assert_eq!(folder.read("output.dimg")[36..], bytes, "{}", config.name);
+        let names = nvdla_runtime::loadable::Loadable::from_bytes(folder.read("net.nvdla")).unwrap().names().unwrap();
+        let (scale, zero) = (&names.outputs[0].scale, &names.outputs[0].zero_point);
+        let at = |list: &[f64], c: usize| list.get(c).copied().unwrap_or(list[0]) as f32;
+        let numbers = elements.iter().enumerate().map(|(k, &element)| {
+            let c = k / lines / columns;
+            (f32::from(element) - at(zero, c)) * at(scale, c)
+        });
+        let array = nvdla_runtime::npy::parse(&folder.read("out.npy")).unwrap();
+        assert_eq!(array.shape, [1, 40, lines, columns]);
+        assert_eq!(array.values, numbers.collect::<Vec<_>>(), "{}", config.name);
+        assert_eq!(folder.read("all/out.npy"), folder.read("out.npy"), "{}", config.name);
+        let mut dumped: Vec<_> =
+            fs::read_dir(folder.0.path().join("dump")).unwrap().map(|e| e.unwrap().path()).collect();
+        dumped.retain(|path| path.extension().is_some_and(|extension| extension == "bin"));
+        dumped.sort();
+        assert_eq!(fs::read(dumped.last().unwrap()).unwrap(), memory, "{}", config.name);
+        folder.succeed(&[&arguments[..], &["--rawdump"]].concat());
+        let text = text(&folder.read("output.dimg"));
+        let shown: Vec<i8> = text.split_ascii_whitespace().map(|value| value.parse().unwrap()).collect();
+        assert_eq!(shown, elements, "{}", config.name);
+    }
+}
+
+#[test]
+fn no_file_is_written_twice_or_read_and_written() {
+    let folder = Folder::new();
+    let (lenet, seven) = (lenet(), seven());
+    fs::copy(&lenet, folder.0.path().join("net.nvdla")).unwrap();
+    fs::copy(&seven, folder.0.path().join("seven.pgm")).unwrap();
+    let run = |more: &[&str]| {
+        nvdla(
+            &folder,
+            &[&["run", "--loadable", "net.nvdla", "--image", "seven.pgm", "--device", "model"], more].concat(),
+        )
+    };
+    for more in [
+        &["--output", "net.nvdla"][..],
+        &["--output", "./seven.pgm"],
+        &["--output", "prob=f", "--output", "prob=f"],
+        &["--output", "f.npy", "--output", "./f.npy"],
+        &["--output", "out/prob.npy", "--output-dir", "out"],
+        &["--output", "f", "--profile=f"],
+        &["--profile=net.nvdla"],
+        &["--dump", "d", "--output", "d/layers.txt"],
+        &["--dump", "d", "--output", "d/op_t0_002_PDP.bin"],
+        &["--record", "r", "--output", "r/memory.bin"],
+        &["--output", "-", "--output", "-"],
+    ] {
+        let (code, shown, error) = run(more);
+        assert_eq!(code, Some(2), "{more:?}: {shown}{error}");
+        assert!(error.contains("are one file"), "{more:?}: {error}");
+    }
+    fs::remove_dir(folder.0.path().join("r")).unwrap();
+    let left: Vec<_> = fs::read_dir(folder.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "nothing ran, and nothing was written: {left:?}");
+    assert_eq!(folder.read("net.nvdla"), fs::read(&lenet).unwrap());
+    assert_eq!(folder.read("seven.pgm"), fs::read(&seven).unwrap());
+    // nvdla_runtime always writes output.dimg.
+    let error = folder.fail(&["--loadable", &lenet, "--image", &seven, "--output", "output.dimg"]);
+    assert!(error.contains("are one file"), "{error}");
+    // A name that no file can have is refused before the run.
+    let long = "n".repeat(256);
+    let (code, _, error) = run(&["--output", &long, "-v"]);
+    assert_eq!(code, Some(3), "{error}");
+    assert!(error.contains("File name too long"), "{error}");
+    assert!(!error.contains("task"), "{error}");
+}
+
+#[test]
+fn outputs_with_names_that_make_one_file_name_are_refused() {
+    use nvdla_compiler::compiler::Compiler;
+    use nvdla_compiler::ir::{Graph, Op, Range, Ranges, Unary};
+    use nvdla_compiler::model::Model;
+
+    let long = format!("{}/", "n".repeat(251));
+    for names in [["a/b", "a_b"], [&long, "short"]] {
+        let mut graph = Graph::new("two");
+        let input = graph.input("in", &[1, 8, 2, 2]).unwrap();
+        let mut ranges = Ranges::new();
+        ranges.set(input, Range::of(-1.0, 1.0));
+        for (name, unary) in names.iter().zip([Unary::Relu, Unary::Clip(-0.5, 0.5)]) {
+            let output = graph.add(*name, Op::Unary(unary), &[input], *name).unwrap();
+            ranges.set(output, Range::of(-1.0, 1.0));
+            graph.outputs.push(output);
+        }
+        let model = Model { graph, reshaped: Vec::new() };
+        let folder = Folder::new();
+        let loadable = Compiler::new(&nvdla_uapi::config::NV_SMALL).compile_with(&model, &ranges).unwrap().loadable;
+        folder.write("net.nvdla", &loadable);
+        let (code, _, error) = nvdla(&folder, &["run", "--loadable", "net.nvdla", "--output-dir", "out"]);
+        if names[0] == "a/b" {
+            assert_eq!(code, Some(2), "{error}");
+            assert!(error.contains("the output \"a/b\"") && error.contains("the output \"a_b\""), "{error}");
+        } else {
+            assert_eq!(code, Some(3), "{error}");
+            assert!(error.contains("File name too long"), "{error}");
+        }
+        assert!(fs::read_dir(folder.0.path().join("out")).map_or(0, Iterator::count) == 0);
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_no_panic() {
+    let folder = Folder::new();
+    let (lenet, seven) = (lenet(), seven());
+    let full = || std::process::Stdio::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    for arguments in [
+        &["run", "--loadable", &lenet, "--image", &seven, "--device", "model"][..],
+        &["run", "--loadable", &lenet, "--image", &seven, "--device", "model", "--json"],
+        &["bench", "--loadable", &lenet, "--device", "model", "--iterations", "1"],
+        &["list"],
+        &["list", "--json"],
+        &["schema"],
+        &["completions", "bash"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let run = |out: std::process::Stdio, error: std::process::Stdio| {
+            Command::new(env!("CARGO_BIN_EXE_nvdla"))
+                .args(arguments)
+                .current_dir(folder.0.path())
+                .stdout(out)
+                .stderr(error)
+                .output()
+                .unwrap()
+        };
+        let output = run(full(), std::process::Stdio::piped());
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}: {error}");
+        assert!(error.contains("No space left on device") && !error.contains("panicked"), "{arguments:?}: {error}");
+        // Nothing can be told, and the status still tells it.
+        assert_eq!(run(full(), full()).status.code(), Some(3), "{arguments:?}");
+        // A reader who has gone needs no more.
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(run(writer.into(), std::process::Stdio::piped()).status.code(), Some(0), "{arguments:?}");
+    }
+    let (code, _, error) =
+        nvdla(&folder, &["run", "--loadable", &lenet, "--image", &seven, "--device", "model", "--output", "/dev/full"]);
+    assert_eq!(code, Some(3), "{error}");
+    let (code, _, error) = nvdla(&folder, &["bench", "--loadable", &lenet, "--duration", "1e300", "--iterations", "1"]);
+    assert_eq!(code, Some(0), "{error}");
+}
+
+#[test]
+fn a_run_prints_one_object() {
+    let folder = Folder::new();
+    let (lenet, seven) = (lenet(), seven());
+    let run = |more: &[&str]| {
+        nvdla(
+            &folder,
+            &[&["run", "--loadable", &lenet, "--image", &seven, "--device", "model", "--json"], more].concat(),
+        )
+    };
+    assert_eq!(run(&["--dump", "surfaces"]).0, Some(0));
+    let surface = folder.0.path().join("surfaces/op_t0_002_PDP.bin");
+    let mut bytes = fs::read(&surface).unwrap();
+    bytes[0] ^= 1;
+    fs::write(&surface, bytes).unwrap();
+    for (more, status) in [(["--compare", "surfaces"], 6), (["--output", "/dev/full"], 3)] {
+        let (code, shown, error) = run(&more);
+        assert_eq!(code, Some(status), "{error}");
+        let object: serde_json::Value = serde_json::from_str(&shown).unwrap_or_else(|why| panic!("{why}: {shown}"));
+        assert_eq!((&object["error"]["status"], object["runs"].as_u64()), (&status.into(), Some(1)), "{shown}");
+    }
+}
+
+#[test]
+fn threads_that_cannot_be_started_are_an_error() {
+    let folder = Folder::new();
+    let (lenet, seven) = (lenet(), seven());
+    for arguments in [
+        &["run", "--loadable", &lenet, "--image", &seven, "--device", "model"][..],
+        &["bench", "--loadable", &lenet, "--device", "model", "--iterations", "1", "--warmup", "0"],
+    ] {
+        // No machine has room for the stack of a thread of this size.
+        let output = Command::new(env!("CARGO_BIN_EXE_nvdla"))
+            .args(arguments)
+            .current_dir(folder.0.path())
+            .env("RUST_MIN_STACK", (1_u64 << 50).to_string())
+            .output()
+            .unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{error}");
+        assert!(error.contains("a thread for ") && !error.contains("panicked"), "{error}");
+    }
 }

@@ -4,7 +4,9 @@
 
 use std::error::Error as StdError;
 
-use nvdla_runtime::{kind_of, ErrorKind};
+use nvdla_compiler::kind_of;
+use nvdla_runtime::program::{plain, sentence};
+use nvdla_runtime::ErrorKind;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -14,10 +16,11 @@ create_exception!(
     Error,
     PyException,
     "A call that failed. Its attribute kind is one of \"argument\", \"file\", \"loadable\", \"refused\", \
-     \"memory\", \"device\", \"deadline\", \"busy\", \"unsupported\" or \"other\"."
+     \"memory\", \"device\", \"deadline\", \"busy\", \"unsupported\", \"cancelled\" or \"other\"."
 );
 
 /// An error that needs no Python, so that it can be made while other Python threads run.
+#[derive(Clone)]
 pub(crate) struct Failure {
     kind: &'static str,
     text: String,
@@ -31,17 +34,22 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// A call that was cancelled.
+    pub(crate) fn cancelled() -> Self {
+        Self { kind: ErrorKind::Cancelled.name(), text: "the call was cancelled".into() }
+    }
+
+    /// Not enough memory.
+    pub(crate) fn memory(text: String) -> Self {
+        Self { kind: ErrorKind::Memory.name(), text }
+    }
+}
+
 impl<E: StdError + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let kind = kind_of(&error).map_or("other", ErrorKind::name);
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        Self { kind, text }
+        Self { kind, text: plain(&sentence(&error)) }
     }
 }
 

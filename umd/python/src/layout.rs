@@ -68,7 +68,12 @@ pub(crate) fn pack<'py>(
 ) -> PyResult<Bytes<'py>> {
     let cube = cube(shape, element_bytes, atom, strides).raise(py)?;
     let elements = elements.as_slice()?;
-    let mut memory = vec![0; usize::try_from(cube.size()).unwrap_or(usize::MAX)];
+    let size = cube.size();
+    let mut memory: Vec<u8> = Vec::new();
+    let reserved = usize::try_from(size).ok().filter(|&size| memory.try_reserve_exact(size).is_ok());
+    let reserved =
+        reserved.ok_or_else(|| Failure::memory(format!("there is not enough memory for a cube of {size} bytes")));
+    memory.resize(reserved.raise(py)?, 0);
     let packed = if element_bytes == 1 {
         cube.pack(Order::Nchw, elements, &mut memory)
     } else {

@@ -9,11 +9,13 @@
 
 mod compile;
 mod failure;
+mod interrupt;
 mod layout;
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use numpy::ndarray::ArrayView1;
@@ -23,6 +25,7 @@ use nvdla_runtime::image::{Encoder, Order, PictureFile, Settings, Target};
 use nvdla_runtime::loadable::{self, DataType};
 use nvdla_runtime::operations::{self, NetworkOperation};
 use nvdla_runtime::session::{self, Direction, RunOptions, SubmitOptions, TensorInfo};
+use nvdla_runtime::Cancel;
 use nvdla_uapi::reg::values::Precision;
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
@@ -56,6 +59,14 @@ struct Tensor {
     size: u64,
     scale: Vec<f64>,
     zero_point: Vec<f64>,
+}
+
+#[pymethods]
+impl Tensor {
+    fn __repr__(&self) -> String {
+        let (n, c, h, w) = self.shape;
+        format!("<nvdla.Tensor: {} {:?}, {n} x {c} x {h} x {w}, {}>", self.direction, self.name, self.format)
+    }
 }
 
 impl Tensor {
@@ -96,6 +107,14 @@ struct Operation {
     layer: Option<String>,
     shape: Option<(u16, u16, u16)>,
     dtype: &'static str,
+}
+
+#[pymethods]
+impl Operation {
+    fn __repr__(&self) -> String {
+        let layer = self.layer.as_ref().map(|layer| format!(" of {layer:?}")).unwrap_or_default();
+        format!("<nvdla.Operation: {} {} of task {}{layer}>", self.unit, self.index, self.task)
+    }
 }
 
 impl Operation {
@@ -192,7 +211,7 @@ impl Network {
 
     fn context(&self, py: Python<'_>) -> PyResult<Context> {
         let context = py.detach(|| self.0.context().map_err(Failure::from)).raise(py)?;
-        Ok(Context { context: Mutex::new(context) })
+        Ok(Context { has_queue: context.network().device().has_queue(), context: Mutex::new(context) })
     }
 }
 
@@ -200,19 +219,28 @@ impl Network {
 #[pyclass(frozen, module = "nvdla")]
 struct Context {
     context: Mutex<nvdla_runtime::Context>,
+    has_queue: bool,
 }
 
-/// A tensor's name or number.
+/// A tensor's name or number. Negative numbers count from the end.
 #[derive(FromPyObject)]
 enum Which {
-    Index(usize),
+    Index(isize),
     Name(String),
 }
 
 impl Which {
     fn find(&self, context: &nvdla_runtime::Context, direction: Direction) -> Result<usize, session::Error> {
         match self {
-            Self::Index(index) => Ok(*index),
+            Self::Index(index) => {
+                let count = match direction {
+                    Direction::Input => context.inputs().len(),
+                    Direction::Output => context.outputs().len(),
+                };
+                let from_end = if *index < 0 { count.checked_add_signed(*index) } else { usize::try_from(*index).ok() };
+                // The error for a number that does not exist lists the tensors.
+                from_end.map_or_else(|| context.find(direction, &index.to_string()), Ok)
+            }
             Self::Name(name) => context.find(direction, name),
         }
     }
@@ -236,6 +264,23 @@ impl Context {
     ) -> PyResult<T> {
         py.detach(|| work(&mut self.lock())).raise(py)
     }
+
+    /// As [`Self::with`], for work that takes long: a signal such as Ctrl-C ends it.
+    fn interruptible<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut nvdla_runtime::Context, &Cancel) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        interrupt::interruptible(py, |cancel| loop {
+            // Another thread may have the context for long.
+            match self.context.try_lock() {
+                Ok(mut context) => return work(&mut context, cancel),
+                Err(TryLockError::Poisoned(poisoned)) => return work(&mut poisoned.into_inner(), cancel),
+                Err(TryLockError::WouldBlock) if cancel.is_cancelled() => return Err(Failure::cancelled()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(200)),
+            }
+        })
+    }
 }
 
 #[pymethods]
@@ -253,6 +298,15 @@ impl Context {
     #[getter]
     fn network(&self, py: Python<'_>) -> PyResult<Network> {
         self.with(py, |context| Ok(Network(context.network().clone())))
+    }
+
+    /// The number of a tensor.
+    fn find(&self, py: Python<'_>, output: bool, which: Which) -> PyResult<usize> {
+        self.with(py, |context| {
+            let direction = if output { Direction::Output } else { Direction::Input };
+            let index = which.find(context, direction)?;
+            Ok(context.find(direction, &index.to_string())?)
+        })
     }
 
     #[getter]
@@ -301,6 +355,11 @@ impl Context {
             let target = target.ok_or_else(|| Failure::argument(format!("there is no input {index}")))?;
             let order = if rgb { Order::Rgb } else { Order::Bgr };
             let encoder = Encoder::new(&target, &Settings { mean, normalize, order, resize })?;
+            let changes = mean.iter().any(|&mean| mean != 0.0) || normalize.to_bits() != 1.0_f32.to_bits();
+            if encoder.is_bytes() && changes {
+                let text = "mean and normalize have no effect on an input of 8 bits: the compiler has them from its own options";
+                return Err(Failure::argument(text));
+            }
             let file = PictureFile::open(path)?;
             encoder.check_size(file.width(), file.height())?;
             let picture = file.decode(background)?;
@@ -344,7 +403,15 @@ impl Context {
 
     fn run(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<f64> {
         let timeout = seconds(timeout).raise(py)?;
-        let report = self.with(py, |context| Ok(context.run_with(RunOptions { timeout, ..RunOptions::default() })?))?;
+        if self.has_queue {
+            // The driver has the run, which continues if this call is interrupted.
+            let run = self.submit(py, timeout.map(|timeout| timeout.as_secs_f64()))?;
+            return run.wait(py, None);
+        }
+        let report = self.interruptible(py, |context, cancel| {
+            let cancel = Some(cancel.clone());
+            Ok(context.run_with(RunOptions { timeout, cancel, ..RunOptions::default() })?)
+        })?;
         Ok(report.duration().as_secs_f64())
     }
 
@@ -355,7 +422,7 @@ impl Context {
         timeout: Option<f64>,
     ) -> PyResult<Vec<(Operation, Option<Bytes<'py>>)>> {
         let timeout = seconds(timeout).raise(py)?;
-        let surfaces = self.with(py, |context| {
+        let surfaces = self.interruptible(py, |context, cancel| {
             let loadable = Arc::clone(context.network().loadable());
             let operations = operations::operations(&loadable)?;
             let names = loadable.names().unwrap_or_default();
@@ -373,7 +440,7 @@ impl Context {
                 Ok(())
             };
             let on_operation = Some(&mut look as session::OnOperation<'_>);
-            context.run_with(RunOptions { timeout, run_timeout: None, on_operation })?;
+            context.run_with(RunOptions { timeout, run_timeout: None, cancel: Some(cancel.clone()), on_operation })?;
             Ok(surfaces)
         })?;
         let array = |plain: Option<Vec<u8>>| plain.map(|plain| PyArray1::from_vec(py, plain));
@@ -384,40 +451,98 @@ impl Context {
         let timeout = seconds(timeout).raise(py)?;
         let pending =
             self.with(py, |context| Ok(context.submit_with(SubmitOptions { timeout, run_timeout: None })?))?;
-        Ok(Run(Mutex::new(pending)))
+        Ok(Run { pending, outcome: OnceLock::new(), returned: AtomicBool::new(false) })
     }
 }
 
 /// A submitted run.
 #[pyclass(frozen, module = "nvdla")]
-struct Run(Mutex<nvdla_runtime::Pending>);
+struct Run {
+    pending: nvdla_runtime::Pending,
+    /// The result, once it is known. Several callers may await it.
+    outcome: OnceLock<Result<f64, Failure>>,
+    /// Whether `wait` has returned the result.
+    returned: AtomicBool,
+}
 
 impl Run {
-    fn lock(&self) -> MutexGuard<'_, nvdla_runtime::Pending> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The seconds that the run took. None if the deadline came first.
+    fn outcome(&self, deadline: Option<Instant>) -> Option<Result<f64, Failure>> {
+        loop {
+            if let Some(outcome) = self.outcome.get() {
+                return Some(outcome.clone());
+            }
+            match self.pending.wait(deadline) {
+                Ok(report) => {
+                    let _ = self.outcome.set(Ok(report.duration().as_secs_f64()));
+                }
+                Err(session::Error::NotYet) => return None,
+                // Another thread has the result, and is about to store it.
+                Err(session::Error::Taken) => std::thread::yield_now(),
+                Err(error) => {
+                    let _ = self.outcome.set(Err(error.into()));
+                }
+            }
+        }
+    }
+
+    /// Waits until the deadline. Signals are handled meanwhile.
+    fn wait_until(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Option<Result<f64, Failure>>> {
+        loop {
+            let slice = Instant::now() + interrupt::INTERVAL;
+            let end = deadline.map_or(slice, |deadline| deadline.min(slice));
+            if let Some(outcome) = py.detach(|| self.outcome(Some(end))) {
+                return Ok(Some(outcome));
+            }
+            py.check_signals()?;
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Ok(None);
+            }
+        }
     }
 }
 
 #[pymethods]
 impl Run {
-    fn fileno(&self, py: Python<'_>) -> i32 {
-        py.detach(|| self.lock().as_fd().as_raw_fd())
+    fn fileno(&self) -> i32 {
+        self.pending.as_fd().as_raw_fd()
     }
 
     #[getter]
-    fn done(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.lock().is_ended())
+    fn done(&self) -> bool {
+        self.pending.is_ended()
     }
 
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<f64> {
         let timeout = seconds(timeout).raise(py)?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        match py.detach(|| self.lock().wait(deadline)) {
-            Ok(report) => Ok(report.duration().as_secs_f64()),
-            Err(error @ session::Error::NotYet) => Err(PyTimeoutError::new_err(error.to_string())),
-            Err(error) => Err(Failure::from(error)).raise(py),
+        let outcome = match self.wait_until(py, deadline) {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => return Err(PyTimeoutError::new_err(session::Error::NotYet.to_string())),
+            Err(interrupted) => {
+                self.pending.cancel();
+                return Err(interrupted);
+            }
+        };
+        if self.returned.swap(true, Ordering::AcqRel) {
+            return Err(Failure::from(session::Error::Taken)).raise(py);
         }
+        outcome.raise(py)
+    }
+
+    /// Ends the run.
+    fn cancel(&self) {
+        self.pending.cancel();
+    }
+
+    /// The result of a run that has ended, any number of times.
+    fn _result(&self, py: Python<'_>) -> PyResult<f64> {
+        py.detach(|| self.outcome(None)).unwrap_or(Err(Failure::from(session::Error::NotYet))).raise(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<nvdla.Run: {}>", if self.pending.is_ended() { "ended" } else { "in flight" })
     }
 
     /// Waits for the run in an event loop.

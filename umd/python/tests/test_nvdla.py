@@ -5,12 +5,17 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import select
+import signal
+import tempfile
 import threading
+import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +25,61 @@ EXAMPLE = Path(os.environ["EXAMPLE"])
 LENET = EXAMPLE / "lenet.nv_small.nvdla"
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 PICTURES = {path.stem: path for path in (EXAMPLE / "images").glob("*.pgm") if path.stem in DIGITS}
+
+
+CONFIGURATIONS = [
+    ("nv_small", 8),
+    ("nv_small_256", 8),
+    ("nv_small_256_full", 8),
+    ("nv_medium_512", 16),
+    ("nv_medium_1024_full", 32),
+    ("nv_large", 32),
+    ("nv_full", 32),
+]
+
+
+def network_of_convolutions(folder: Path, size: int, channels: int, kernels: int, layers: int, weight: float) -> Path:
+    """Writes a network of 3x3 convolutions in NCNN's format."""
+    lines = [f"Input data 0 1 b0 0={size} 1={size} 2={channels}"]
+    weights = b""
+    for layer in range(layers):
+        inputs = channels if layer == 0 else kernels
+        count = kernels * inputs * 9
+        lines.append(f"Convolution c{layer} 1 1 b{layer} b{layer + 1} 0={kernels} 1=3 4=1 5=0 6={count}")
+        values = (np.arange(count) * 37 % 101 - 50.0) / 50.0 * weight
+        weights += b"\0\0\0\0" + values.astype("<f4").tobytes()
+    path = folder / "net.param"
+    path.write_text("\n".join(["7767517", f"{layers + 1} {layers + 1}", *lines, ""]))
+    path.with_suffix(".bin").write_bytes(weights)
+    return path
+
+
+def interrupted(call: Callable[[], object]) -> float:
+    """The seconds that a call took from a SIGINT to its KeyboardInterrupt."""
+    sent = [0.0]
+
+    def send() -> None:
+        sent[0] = time.monotonic()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.3, send)
+    timer.start()
+    try:
+        call()
+    except KeyboardInterrupt:
+        return time.monotonic() - sent[0]
+    finally:
+        timer.join()
+    raise AssertionError("the call ended before its interruption")
+
+
+def in_child(context: nvdla.Context, results: Any) -> None:
+    """Runs in a forked process."""
+    try:
+        context.run()
+        results.put("it ran")
+    except nvdla.Error as error:
+        results.put(error.kind + str(error))
 
 
 class Tests(unittest.TestCase):
@@ -219,6 +279,208 @@ class Tests(unittest.TestCase):
                 call()
             self.assertEqual(caught.exception.kind, kind, str(caught.exception))
             self.assertTrue(str(caught.exception))
+
+
+    def raises(self, kind: str, call: Callable[[], object], *parts: str) -> None:
+        with self.assertRaises(nvdla.Error) as caught:
+            call()
+        self.assertEqual(caught.exception.kind, kind, str(caught.exception))
+        for part in parts:
+            self.assertIn(part, str(caught.exception))
+        self.assertNotIn("--", str(caught.exception), "options of a program")
+
+    def test_what_is_no_number_is_refused(self) -> None:
+        zeros = np.zeros((1, 1, 28, 28))
+        wrong = zeros.copy()
+        wrong[0, 0, 0, 5] = np.nan
+        self.raises("argument", lambda: self.context.set_input(0, wrong), "value 5 is not a number")
+        nothing: Any = [[None] * 28] * 28
+        self.raises("argument", lambda: self.context.set_input(0, nothing), "object")
+        self.raises("argument", lambda: self.context.set_input(0, zeros.astype("datetime64[D]")), "datetime64")
+        self.raises("argument", lambda: self.context.set_input(0, zeros.astype(str)))
+        self.raises("argument", lambda: self.context.set_input(0, zeros + 1j), "complex")
+        masked = np.ma.masked_array(zeros, zeros == 0)
+        self.raises("argument", lambda: self.context.set_input(0, masked), "masked")
+        self.context.set_input(0, np.ma.masked_array(zeros))
+        for dtype in ["bool", "int8", ">i2", "uint64", "float16", ">f8"]:
+            self.context.set_input(0, np.ones((28, 28)).astype(dtype))
+
+    def test_byte_orders(self) -> None:
+        numbers = np.arange(-20, 20).reshape(2, 4, 5)
+        for kind in ["i2", "f2"]:
+            big, little = numbers.astype(">" + kind), numbers.astype("<" + kind)
+            np.testing.assert_array_equal(nvdla.pack(big), nvdla.pack(little))
+            np.testing.assert_array_equal(nvdla.unpack(nvdla.pack(big), (2, 4, 5), ">" + kind), numbers)
+        size = self.context.inputs[0].size
+        elements = np.arange(size // 2) % 100
+        self.context.set_input_bytes(0, elements.astype("<i2"))
+        expected = self.context.memory("input", 0).copy()
+        self.context.set_input_bytes(0, elements.astype(">i2"))
+        np.testing.assert_array_equal(self.context.memory("input", 0), expected)
+
+    def test_pictures(self) -> None:
+        def picture(**options: Any) -> Callable[[], object]:
+            return lambda: self.context.set_image(0, PICTURES["seven"], **options)
+
+        for order in ["RGB", "rbg", "", None]:
+            self.raises("argument", picture(order=order), "bgr, rgb")
+        self.raises("argument", picture(mean=(1.0, 2.0)), "8 bits")
+        self.raises("argument", picture(normalize=255), "8 bits")
+        self.raises("argument", picture(mean=(0.0,) * 5), "4 channels")
+        picture(mean=np.zeros(3, np.float32), normalize=np.float32(1), order="rgb")()
+
+    def test_indices_and_numbers(self) -> None:
+        self.context.set_image("data", PICTURES["seven"])
+        self.context.run(timeout=np.float32(60))
+        ways: list[Any] = [0, -1, np.int64(0), np.int8(-1), "prob", np.str_("prob")]
+        for which in ways:
+            self.assertEqual(self.context.output(which).argmax(), 7)
+            self.assertEqual(self.context.view("output", which).size % 2, 0)
+        wrong: list[Any] = [1, -2, "none", 2**70, 0.5, None]
+        for which in wrong:
+            with self.assertRaises((nvdla.Error, OverflowError, TypeError)):
+                self.context.output(which)
+        self.raises("argument", lambda: self.context.output(-2), "there is no output -2")
+        upwards: Any = "upwards"
+        self.raises("argument", lambda: self.context.memory(upwards, 0), "input, output")
+
+    def test_representations(self) -> None:
+        self.context.set_image(0, PICTURES["seven"])
+        run = self.context.submit()
+        run.wait()
+        shown = [
+            repr(thing)
+            for thing in [
+                self.network,
+                self.network.loadable,
+                self.context,
+                self.context.outputs[0],
+                self.network.loadable.operations()[0],
+                run,
+            ]
+        ]
+        for text, part in zip(shown, ["nv_small", "bytes", "'prob'", "1 x 10 x 1 x 1", "task 0", "ended"]):
+            self.assertTrue(text.startswith("<nvdla.") and part in text, text)
+
+    def test_sizes_without_end(self) -> None:
+        ones = np.ones((1, 1, 1), np.int8)
+        for strides in [(2**40, 2**62), (2**62, 2**63 - 1), (32, 2**50)]:
+            cube = np.ones((64, 2, 2), np.int8)
+            with self.assertRaises((nvdla.Error, MemoryError)):
+                nvdla.pack(cube, 32, strides)
+        self.assertEqual(nvdla.pack(ones).size, 32)
+        with self.assertRaises((nvdla.Error, OverflowError)):
+            nvdla.unpack(b"1" * 64, (2**31, 2**31, 2**31), np.int8)
+
+    def test_tasks_that_await_one_run(self) -> None:
+        async def wait(run: nvdla.Run) -> float:
+            return await run
+
+        async def all_of_them() -> None:
+            self.context.set_image(0, PICTURES["seven"])
+            run = self.context.submit()
+            taken = await asyncio.wait_for(asyncio.gather(*(wait(run) for _ in range(5))), 60)
+            self.assertEqual(len(set(taken)), 1)
+            self.assertEqual(await run, taken[0])
+
+        asyncio.run(all_of_them())
+        self.assertEqual(self.context.output(0).argmax(), 7)
+
+    def test_forked_processes(self) -> None:
+        self.context.run()
+        fork = multiprocessing.get_context("fork")
+        results = fork.Queue()
+        child = fork.Process(target=in_child, args=(self.context, results))
+        child.start()
+        told = results.get(timeout=60)
+        child.join(60)
+        self.assertTrue(told.startswith("unsupported") and "spawn" in told, told)
+        self.context.run()
+
+    def test_interruption(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            model = network_of_convolutions(folder, 160, 64, 64, 24, 0.01)
+            loadable = nvdla.compile(model, "nv_full", precision="fp16")
+            network = nvdla.Network(loadable, "model")
+            context = network.context()
+            limit = 0.1 if os.environ.get("NVDLA_TIMES") else 2.0
+            calls: list[Callable[[], object]] = [
+                context.run,
+                context.run_surfaces,
+                lambda: context.submit().wait(),
+                lambda: context.submit().wait(timeout=500),
+            ]
+            for call in calls:
+                self.assertLess(interrupted(call), limit)
+                # The run was cancelled: the context is soon free.
+                until = time.monotonic() + 60
+                while context.busy and time.monotonic() < until:
+                    time.sleep(0.001)
+                self.assertFalse(context.busy)
+            run = context.submit()
+            run.cancel()
+            with self.assertRaises(nvdla.Error) as caught:
+                run.wait()
+            self.assertEqual(caught.exception.kind, "cancelled")
+            samples = folder / "samples"
+            samples.mkdir()
+            for at in range(50):
+                np.save(samples / f"{at}.npy", np.ones((1, 64, 160, 160), np.float32))
+            self.assertLess(interrupted(lambda: nvdla.compile(model, "nv_full", calibrate=samples)), limit)
+
+    def test_every_configuration(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            model = network_of_convolutions(folder, 9, 3, 40, 1, 0.2)
+            samples = folder / "samples"
+            samples.mkdir()
+            given = (np.arange(3 * 9 * 9) * 29 % 83 - 41.0).reshape(1, 3, 9, 9) / 41.0
+            np.save(samples / "0.npy", given.astype(np.float32))
+            for config, atom in CONFIGURATIONS:
+                loadable = nvdla.compile(model, config, calibrate=samples)
+                context = nvdla.Network(loadable, "model").context()
+                context.set_input(0, given)
+                surfaces = context.run_surfaces()
+                (tensor,) = context.outputs
+                self.assertEqual((tensor.shape, tensor.atom), ((1, 40, 7, 7), atom), config)
+                memory = context.memory("output", 0)
+                elements = nvdla.unpack(memory, (40, 7, 7), np.int8, atom)
+                self.assertGreater(len(np.unique(elements)), 50)
+                np.testing.assert_array_equal(nvdla.pack(elements, atom), memory)
+                scale = np.reshape(tensor.scale, (-1, 1, 1)).astype(np.float32)
+                zero = np.reshape(tensor.zero_point, (-1, 1, 1)).astype(np.float32)
+                np.testing.assert_allclose(context.output(0)[0], (elements - zero) * scale, rtol=1e-6)
+                view = context.view("output", 0)
+                plain = view.transpose(0, 1, 4, 2, 3).reshape(1, -1, 7, 7)[:, :40]
+                np.testing.assert_array_equal(plain[0], elements)
+                array = surfaces[-1].array
+                assert array is not None
+                np.testing.assert_array_equal(array, elements)
+
+    def test_errors_of_the_compiler(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            self.raises("file", lambda: nvdla.compile(folder / "none.onnx", "nv_full"))
+            (folder / "bad.onnx").write_bytes(b"no model")
+            self.raises("file", lambda: nvdla.compile(folder / "bad.onnx", "nv_full"))
+            self.raises("argument", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small"), "option calibrate")
+            color: Any = "RGB"
+            self.raises("argument", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", color=color))
+            self.raises(
+                "refused",
+                lambda: nvdla.compile(
+                    EXAMPLE / "lenet.onnx", "nv_small", precision="mixed", calibrate=EXAMPLE / "calibration"
+                ),
+            )
+            self.raises(
+                "file", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small", calibrate=folder / "nothing")
+            )
+            infinite = network_of_convolutions(folder, 9, 3, 8, 1, float("inf"))
+            self.raises("file", lambda: nvdla.compile(infinite, "nv_full", precision="fp16"))
+            large = network_of_convolutions(folder, 9, 3, 8, 1, 1e6)
+            with self.assertWarnsRegex(UserWarning, "half precision"):
+                nvdla.compile(large, "nv_full", precision="fp16")
 
 
 if __name__ == "__main__":

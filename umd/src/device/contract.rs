@@ -13,6 +13,7 @@ use super::error::Error;
 use super::fence::{Fence, Signal};
 use super::pages::Pages;
 use super::types::{AddressEntry, Buffers, DeviceInfo, Handle, Observer, TaskReport};
+use crate::cancel::Cancel;
 
 /// A device that runs tasks.
 pub trait Device: Buffers + Send {
@@ -48,6 +49,13 @@ pub trait Device: Buffers + Send {
         timeout: Option<Duration>,
         observer: Option<Observer<'_>>,
     ) -> Result<TaskReport, Error>;
+
+    /// From now on, tasks end with [`Error::Cancelled`] once `cancel` says so.
+    ///
+    /// The default ignores it: a task of such a device ends by itself or at its time limit.
+    fn stop_on(&mut self, cancel: Option<Cancel>) {
+        let _ = cancel;
+    }
 
     /// Whether [`Device::submit`] calls its observer.
     fn can_observe(&self) -> bool {
@@ -139,6 +147,9 @@ macro_rules! forward {
                 observer: Option<Observer<'_>>,
             ) -> Result<TaskReport, Error> {
                 (**self).submit(addresses, timeout, observer)
+            }
+            fn stop_on(&mut self, cancel: Option<Cancel>) {
+                (**self).stop_on(cancel);
             }
             fn can_observe(&self) -> bool {
                 (**self).can_observe()

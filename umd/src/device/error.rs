@@ -108,6 +108,20 @@ pub enum Error {
         /// What was running.
         failure: Box<nvdla_engine::Failure>,
     },
+    /// The run was cancelled.
+    #[error("the run was cancelled")]
+    Cancelled,
+    /// The device belongs to a process that has forked this one.
+    #[error(
+        "this process ({process}) was forked by process {owner}, which has the device and the threads that compute; open the \
+         device in this process, and start it without fork (in Python: multiprocessing's \"spawn\" or \"forkserver\")"
+    )]
+    Forked {
+        /// The process that has the device or the threads.
+        owner: u32,
+        /// This process.
+        process: u32,
+    },
     /// The device cannot be reached without its driver.
     #[cfg(feature = "direct")]
     #[error(transparent)]

@@ -72,18 +72,27 @@ impl<T> Signal<T> {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Waits for the result and takes it. None if it was taken before.
-    pub(crate) fn take(&self, deadline: Option<Instant>) -> Waited<Option<T>> {
+    /// Waits for the result, and leaves it. False if the deadline came first.
+    pub(crate) fn comes(&self, deadline: Option<Instant>) -> bool {
         let mut result = lock(&self.result);
         loop {
             if self.is_set() {
-                return Waited::Ended(result.take());
+                return true;
             }
             result = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
                 None => self.came.wait(result).unwrap_or_else(PoisonError::into_inner),
-                Some(Duration::ZERO) => return Waited::NotYet,
+                Some(Duration::ZERO) => return false,
                 Some(left) => self.came.wait_timeout(result, left).unwrap_or_else(PoisonError::into_inner).0,
             };
+        }
+    }
+
+    /// Waits for the result and takes it. None if it was taken before.
+    pub(crate) fn take(&self, deadline: Option<Instant>) -> Waited<Option<T>> {
+        if self.comes(deadline) {
+            Waited::Ended(lock(&self.result).take())
+        } else {
+            Waited::NotYet
         }
     }
 }
@@ -139,6 +148,15 @@ impl Fence {
                 matches!(readable(&[fd.as_fd()], Some(Instant::now())), Ok(readable) if readable[0])
             }
             Kind::Signal(signal) => signal.is_set(),
+        }
+    }
+
+    /// Waits until the task has ended, and leaves its result. False if the deadline came first.
+    pub(crate) fn ends(&self, deadline: Option<Instant>) -> bool {
+        match &self.0 {
+            // An error of the wait is the result, which `wait` returns.
+            Kind::SyncFile { fd, .. } => readable(&[fd.as_fd()], deadline).map_or(true, |readable| readable[0]),
+            Kind::Signal(signal) => signal.comes(deadline),
         }
     }
 

@@ -22,6 +22,7 @@ mod kernel;
 #[cfg(feature = "model")]
 mod model;
 mod pages;
+mod process;
 #[cfg(all(feature = "cli", feature = "model"))]
 mod record;
 #[cfg(any(feature = "kernel", feature = "model"))]
@@ -54,6 +55,7 @@ pub use kernel::{discover, KernelDevice};
 #[cfg(feature = "model")]
 pub use model::ModelDevice;
 pub use pages::Pages;
+pub use process::may_compute;
 #[cfg(all(feature = "cli", feature = "model"))]
 pub use record::Recording;
 #[cfg(all(feature = "cli", feature = "model"))]

@@ -25,12 +25,14 @@ use super::contract::{Device, TIME_LIMIT};
 use super::drive::{self, Clock, Done, Driven};
 use super::error::Error;
 use super::pages::Pages;
+use super::process::may_compute;
 #[cfg(feature = "cli")]
 use super::record::Recording;
 use super::store::{Buffer, Store};
 use super::tasks::{Tasks, Ticket};
 use super::types::{AddressEntry, Buffers, DeviceInfo, Handle, Kind, Observer, TaskReport};
 use super::view::{Reach, TaskView};
+use crate::cancel::Cancel;
 
 /// The interval at which a device that does not answer is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -46,6 +48,8 @@ pub struct ModelDevice {
     mute: bool,
     /// Whether the model has worked or raised an interrupt since the engine last processed its events.
     active: bool,
+    /// Ends the running task.
+    cancel: Option<Cancel>,
     #[cfg(feature = "cli")]
     recording: Option<Recording>,
 }
@@ -96,6 +100,7 @@ impl ModelDevice {
             tasks: Tasks::default(),
             mute: false,
             active: false,
+            cancel: None,
             #[cfg(feature = "cli")]
             recording: None,
         }
@@ -227,6 +232,10 @@ impl Device for ModelDevice {
         self.store.pages_mut(handle).and_then(|pages| pages.get_mut(..size as usize)).unwrap_or_default()
     }
 
+    fn stop_on(&mut self, cancel: Option<Cancel>) {
+        self.cancel = cancel;
+    }
+
     fn can_observe(&self) -> bool {
         true
     }
@@ -237,6 +246,7 @@ impl Device for ModelDevice {
         timeout: Option<Duration>,
         observer: Option<Observer<'_>>,
     ) -> Result<TaskReport, Error> {
+        may_compute()?;
         // An observer need not be able to run on another thread.
         let limit = timeout.unwrap_or(TIME_LIMIT);
         if self.info.kind == Kind::Model && observer.is_none() {
@@ -320,6 +330,10 @@ impl Driven for ModelDevice {
         if let Some(stop) = stop.filter(|stop| *stop != Stop::Late) {
             return Err(Error::Stopped { stop, failure: self.end() });
         }
+        if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            self.end();
+            return Err(Error::Cancelled);
+        }
         let (mut window, engine) = self.window();
         if let Some(failure) = engine.check_deadline(&mut window, clock.now()) {
             self.end();
@@ -333,7 +347,7 @@ impl Driven for ModelDevice {
             std::thread::sleep(POLL_INTERVAL);
         }
         // An operation that exceeds the limit stops by itself.
-        let end = clock.end().map_or(Limit::NONE, Limit::until);
+        let end = Limit::new(clock.end(), self.cancel.as_ref().map(Cancel::flag));
         let mut memory = TaskView { store: &mut self.store, reach: &ticket.reach };
         let ran = !self.mute && self.model.run_until(&mut memory, &end);
         let interrupted = self.model.interrupt() && {

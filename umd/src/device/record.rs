@@ -8,8 +8,8 @@
 //! write in a state that permits it.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,10 @@ use super::fence::lock;
 use super::store::Store;
 use super::types::Handle;
 use super::view::Reach;
+use crate::files::Pending;
 
+/// The file with the commands.
+const TRACE: &str = "trace.txt";
 /// The file with the contents of memory before each task.
 const MEMORY: &str = "memory.bin";
 /// The file with the bytes that operations write.
@@ -34,7 +37,7 @@ pub struct Recording(Arc<Mutex<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
-    trace: BufWriter<File>,
+    trace: Part,
     memory: Data,
     expected: Data,
     /// The interrupt status that the driver has read last.
@@ -44,17 +47,41 @@ struct Inner {
     failure: Option<io::Error>,
 }
 
+/// A file of the trace. It appears under its name when the trace is finished.
+#[derive(Debug)]
+struct Part(Option<Pending>);
+
+impl Part {
+    fn create(folder: &Path, name: &str) -> io::Result<Self> {
+        Ok(Self(Some(Pending::create(folder.join(name))?)))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.0.take().map_or(Ok(()), Pending::finish)
+    }
+}
+
+impl io::Write for Part {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.as_mut().map_or(Err(io::ErrorKind::BrokenPipe.into()), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.as_mut().map_or(Ok(()), io::Write::flush)
+    }
+}
+
 /// A file of bytes that the trace refers to.
 #[derive(Debug)]
 struct Data {
     name: &'static str,
-    file: BufWriter<File>,
+    file: Part,
     length: u64,
 }
 
 impl Data {
     fn create(folder: &Path, name: &'static str) -> io::Result<Self> {
-        Ok(Self { name, file: BufWriter::new(File::create(folder.join(name))?), length: 0 })
+        Ok(Self { name, file: Part::create(folder, name)?, length: 0 })
     }
 
     /// Appends bytes. Returns their place in the file, as the words of a command.
@@ -93,7 +120,10 @@ fn interrupts() -> impl Iterator<Item = (String, u32)> {
 }
 
 impl Recording {
-    /// Starts a trace in a folder, which is created if it does not exist.
+    /// The files of a trace.
+    pub const FILES: [&str; 3] = [TRACE, MEMORY, EXPECTED];
+
+    /// Starts a trace in a folder, which is created if it does not exist. Its files appear in [`Self::finish`].
     ///
     /// # Errors
     ///
@@ -102,7 +132,7 @@ impl Recording {
         let folder = folder.as_ref();
         fs::create_dir_all(folder)?;
         Ok(Self(Arc::new(Mutex::new(Inner {
-            trace: BufWriter::new(File::create(folder.join("trace.txt"))?),
+            trace: Part::create(folder, TRACE)?,
             memory: Data::create(folder, MEMORY)?,
             expected: Data::create(folder, EXPECTED)?,
             status: 0,
@@ -111,7 +141,7 @@ impl Recording {
         }))))
     }
 
-    /// Writes the rest of the trace.
+    /// Writes the rest of the trace. Nothing can be added to it afterwards.
     ///
     /// # Errors
     ///
@@ -121,9 +151,9 @@ impl Recording {
         if let Some(failure) = inner.failure.take() {
             return Err(failure);
         }
-        inner.trace.flush()?;
-        inner.memory.file.flush()?;
-        inner.expected.file.flush()
+        inner.memory.file.finish()?;
+        inner.expected.file.finish()?;
+        inner.trace.finish()
     }
 
     fn with(&self, work: impl FnOnce(&mut Inner) -> io::Result<()>) {

@@ -6,7 +6,6 @@
 use std::path::PathBuf;
 use std::{fmt, str::FromStr};
 
-#[cfg(feature = "model")]
 use nvdla_uapi::config::Config;
 use thiserror::Error as ThisError;
 
@@ -52,6 +51,12 @@ pub enum SelectionError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Configuration(#[from] configuration::Error),
+    /// A configuration is named, and not a device.
+    #[error("{name} is a configuration and no device; model:{name} is its model")]
+    NoDevice {
+        /// The configuration.
+        name: &'static str,
+    },
     /// This library was built without support for such devices.
     #[error("\"{text}\" needs the feature \"{feature}\", without which this program was built")]
     NotBuilt {
@@ -80,6 +85,9 @@ impl FromStr for Selection {
         }
         if text == "auto" {
             return Ok(Self::Auto);
+        }
+        if let Some(config) = Config::by_name(text) {
+            return Err(SelectionError::NoDevice { name: config.name });
         }
         let feature = match text.split(':').next() {
             Some("model" | "rtl") => "model",
@@ -240,6 +248,7 @@ mod tests {
             matches!("vfio:0000:00:05.0".parse(), Ok(Selection::Direct(DirectSelection::Vfio(name))) if name == "0000:00:05.0")
         );
         assert_eq!("/dev/dri/renderD128".parse(), Ok(Selection::Path("/dev/dri/renderD128".into())));
+        assert_eq!("nv_full".parse::<Selection>(), Err(SelectionError::NoDevice { name: "nv_full" }));
         let error = "model:nv_tiny".parse::<Selection>().unwrap_err();
         assert!(error.to_string().starts_with("there is no configuration \"nv_tiny\"; there are nv_full, nv_large,"));
     }

@@ -17,7 +17,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -29,11 +29,16 @@ use super::emulated::Owned;
 use super::error::Error;
 use super::fence::{lock, readable, Fence, Signal, Waited};
 use super::pages::Pages;
+use super::process::Owner;
 use super::types::{AddressEntry, Buffers, DeviceInfo, Handle, Observer, TaskReport};
+use crate::cancel::Cancel;
 
 /// A device that any number of networks and contexts use, from any thread. Clones are the same device.
 #[derive(Clone)]
 pub struct Shared(Arc<Inner>);
+
+/// The time between two attempts to lock the device.
+const LOCK_INTERVAL: Duration = Duration::from_micros(200);
 
 type Locked = Arc<Mutex<Box<dyn Device>>>;
 
@@ -46,6 +51,17 @@ struct Inner {
     has_queue: bool,
     worker: Mutex<Option<Sender<QueuedTask>>>,
     follower: Mutex<Option<Follower>>,
+    /// The process that has the device.
+    owner: Owner,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !self.owner.is_current() {
+            // A forked process does not close the device of its parent.
+            std::mem::forget(Arc::clone(&self.device));
+        }
+    }
 }
 
 impl fmt::Debug for Shared {
@@ -74,6 +90,7 @@ impl Shared {
             device: Arc::new(Mutex::new(Box::new(device))),
             worker: Mutex::new(None),
             follower: Mutex::new(None),
+            owner: Owner::current(),
         }))
     }
 
@@ -84,7 +101,12 @@ impl Shared {
 
     /// A user of the device, with no buffers yet.
     pub fn client(&self) -> Client {
-        Client { shared: self.clone(), held: Arc::default() }
+        Client { shared: self.clone(), held: Arc::default(), cancel: None }
+    }
+
+    /// An error in a process that was forked from the one that has the device.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        self.0.owner.check()
     }
 
     /// Queues a task for the holder of these buffers.
@@ -92,7 +114,7 @@ impl Shared {
         &self,
         held: &Holding,
         addresses: Vec<AddressEntry>,
-        timeout: Option<Duration>,
+        (timeout, cancel): (Option<Duration>, Cancel),
         after: Option<&Fence>,
         span: &Span,
     ) -> Result<Fence, Error> {
@@ -100,8 +122,8 @@ impl Shared {
             return lock(&self.0.device).queue(&addresses, timeout, after);
         }
         let signal = Signal::new().map_err(|source| Error::Fence { source })?;
-        let task =
-            QueuedTask { addresses, timeout, held: Arc::clone(held), signal: Arc::clone(&signal), span: span.clone() };
+        let (held, span) = (Arc::clone(held), span.clone());
+        let task = QueuedTask { addresses, timeout, cancel, held, signal: Arc::clone(&signal), span };
         let mut worker = lock(&self.0.worker);
         let sender = match &*worker {
             Some(sender) => sender,
@@ -112,8 +134,8 @@ impl Shared {
         Ok(Fence::signal(signal))
     }
 
-    /// Whether tasks that wait for one another can be queued at once.
-    pub(crate) fn has_queue(&self) -> bool {
+    /// Whether the driver has a queue, so that tasks that wait for one another can be queued at once.
+    pub fn has_queue(&self) -> bool {
         self.0.has_queue
     }
 
@@ -132,23 +154,54 @@ impl Shared {
     }
 }
 
+/// Locks the device, unless a run of another context lasts until the caller's run is cancelled.
+fn lock_until<'a>(device: &'a Locked, cancel: Option<&Cancel>) -> Result<MutexGuard<'a, Box<dyn Device>>, Error> {
+    let Some(cancel) = cancel else { return Ok(lock(device)) };
+    loop {
+        match device.try_lock() {
+            Ok(device) => return Ok(device),
+            Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if cancel.is_cancelled() => return Err(Error::Cancelled),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_INTERVAL),
+        }
+    }
+}
+
 /// A task for the thread that runs them.
 struct QueuedTask {
     addresses: Vec<AddressEntry>,
     timeout: Option<Duration>,
+    cancel: Cancel,
     held: Holding,
     signal: Arc<Signal<Result<TaskReport, Error>>>,
     /// The task's span.
     span: Span,
 }
 
+/// Runs a task on a device, and ends it if it is cancelled.
+fn cancellable(
+    device: &mut dyn Device,
+    cancel: Option<Cancel>,
+    addresses: &[AddressEntry],
+    timeout: Option<Duration>,
+    observer: Option<Observer<'_>>,
+) -> Result<TaskReport, Error> {
+    if cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+        return Err(Error::Cancelled);
+    }
+    device.stop_on(cancel);
+    let result = device.submit(addresses, timeout, observer);
+    device.stop_on(None);
+    result
+}
+
 fn start_worker(device: &Locked) -> io::Result<Sender<QueuedTask>> {
     let (sender, receiver) = channel::<QueuedTask>();
     let device = Arc::clone(device);
     std::thread::Builder::new().name("nvdla tasks".into()).spawn(move || {
-        for QueuedTask { addresses, timeout, held, signal, span } in receiver {
+        for QueuedTask { addresses, timeout, cancel, held, signal, span } in receiver {
             let mut device = lock(&device);
-            let result = span.in_scope(|| device.submit(&addresses, timeout, None));
+            let result = span.in_scope(|| cancellable(&mut **device, Some(cancel), &addresses, timeout, None));
             drop((device, span));
             // Waiters may read the device's state as soon as the result is there.
             drop(held);
@@ -236,21 +289,25 @@ fn follow(receiver: &Receiver<Box<dyn Follow>>, wake: &EventFd) {
 }
 
 /// Frees a buffer when its last reference is dropped.
-struct Owner {
+struct Freed {
     device: Locked,
     handle: Handle,
+    process: Owner,
 }
 
-impl Drop for Owner {
+impl Drop for Freed {
     fn drop(&mut self) {
-        lock(&self.device).free(self.handle);
+        // In a forked process a thread that does not exist there may hold the lock.
+        if self.process.is_current() {
+            lock(&self.device).free(self.handle);
+        }
     }
 }
 
 /// A buffer of a client.
 #[derive(Clone)]
 pub(crate) struct Held {
-    _owner: Arc<Owner>,
+    _freed: Arc<Freed>,
     pages: Arc<Pages>,
     /// The descriptor of the buffer, if it is shared with others.
     fd: Option<Arc<OwnedFd>>,
@@ -264,11 +321,16 @@ pub(crate) type Holding = Arc<HashMap<Handle, Held>>;
 pub struct Client {
     shared: Shared,
     held: Holding,
+    /// Ends the next run.
+    cancel: Option<Cancel>,
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("shared", &self.shared).field("buffers", &self.held.len()).finish()
+        f.debug_struct("Client")
+            .field("shared", &self.shared)
+            .field("buffers", &self.held.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -299,8 +361,8 @@ impl Client {
             device.free(handle);
             return Err(Error::NotShared { device: self.shared.0.info.to_string() });
         };
-        let owner = Arc::new(Owner { device: Arc::clone(&self.shared.0.device), handle });
-        Arc::make_mut(&mut self.held).insert(handle, Held { _owner: owner, pages, fd });
+        let freed = Freed { device: Arc::clone(&self.shared.0.device), handle, process: self.shared.0.owner };
+        Arc::make_mut(&mut self.held).insert(handle, Held { _freed: Arc::new(freed), pages, fd });
         Ok(handle)
     }
 
@@ -328,6 +390,7 @@ impl Device for Client {
     }
 
     fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
+        self.shared.check_process()?;
         let device = Arc::clone(&self.shared.0.device);
         let mut device = lock(&device);
         let handle = device.allocate(size)?;
@@ -335,6 +398,7 @@ impl Device for Client {
     }
 
     fn allocate_sram(&mut self, size: u64) -> Result<Option<Handle>, Error> {
+        self.shared.check_process()?;
         let device = Arc::clone(&self.shared.0.device);
         let mut device = lock(&device);
         device.allocate_sram(size)?.map(|handle| self.hold(&mut **device, handle, None)).transpose()
@@ -358,6 +422,7 @@ impl Device for Client {
         timeout: Option<Duration>,
         observer: Option<Observer<'_>>,
     ) -> Result<TaskReport, Error> {
+        self.shared.check_process()?;
         self.check(addresses)?;
         self.access(true)?;
         let result = if self.shared.0.has_queue {
@@ -367,10 +432,15 @@ impl Device for Client {
                 Waited::NotYet => Err(Error::TimedOut { timeout, device: self.shared.0.info.to_string() }),
             })
         } else {
-            lock(&self.shared.0.device).submit(addresses, timeout, observer)
+            let mut device = lock_until(&self.shared.0.device, self.cancel.as_ref())?;
+            cancellable(&mut **device, self.cancel.clone(), addresses, timeout, observer)
         };
         self.access(false)?;
         result
+    }
+
+    fn stop_on(&mut self, cancel: Option<Cancel>) {
+        self.cancel = cancel;
     }
 
     fn can_observe(&self) -> bool {
@@ -386,6 +456,7 @@ impl Device for Client {
     }
 
     fn export(&mut self, handle: Handle) -> Result<OwnedFd, Error> {
+        self.shared.check_process()?;
         let failed = |source| Error::Share { device: self.shared.0.info.to_string(), source };
         let Some(held) = self.held.get(&handle).filter(|held| !held.pages.is_sealed()) else {
             return Err(failed(io::ErrorKind::NotFound.into()));
@@ -406,6 +477,7 @@ impl Device for Client {
     }
 
     fn import(&mut self, fd: BorrowedFd<'_>) -> Result<Handle, Error> {
+        self.shared.check_process()?;
         let failed = |source| Error::Share { device: self.shared.0.info.to_string(), source };
         let own = fd.try_clone_to_owned().map_err(failed)?;
         dma_buf::access(own.as_fd(), false).map_err(failed)?;

@@ -9,6 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use memmap2::{Advice, MmapMut};
+use nix::fcntl::{fcntl, FcntlArg, SealFlag};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 #[cfg(feature = "model")]
 use nvdla_model::memory::disjoint;
@@ -131,7 +132,9 @@ impl Store {
     /// The first address at which `length` bytes are free. Between two buffers there is an unused page, so that an access beyond
     /// a buffer's end is a fault.
     fn find(&self, length: u64) -> Option<u64> {
-        let end = |buffer: &Buffer| buffer.address + buffer.pages.length() as u64 + self.page;
+        // The memory of a file from outside may end anywhere.
+        let whole = |buffer: &Buffer| (buffer.pages.length() as u64).next_multiple_of(self.page);
+        let end = |buffer: &Buffer| buffer.address + whole(buffer) + self.page;
         let mut taken: Vec<_> = self.buffers.iter().flatten().map(|buffer| buffer.address..end(buffer)).collect();
         taken.sort_unstable_by_key(|taken| taken.start);
         let distance = length.checked_add(self.page)?;
@@ -236,7 +239,8 @@ impl Store {
         let size = super::dma_buf::size(&file)?;
         let whole = size.checked_next_multiple_of(self.page).ok_or(io::ErrorKind::OutOfMemory)?;
         let address = self.find(whole).ok_or(io::ErrorKind::OutOfMemory)?;
-        let map = super::dma_buf::map(&file, size)?;
+        // The last page is mapped whole. The bytes behind the file's end are zero.
+        let map = super::dma_buf::map(&file, size.next_multiple_of(PAGE))?;
         Ok(self.add(address, size, map, Some(file), RamType::Mcif))
     }
 
@@ -257,10 +261,12 @@ impl Store {
     }
 }
 
-/// Zeroed memory that has a file.
+/// Zeroed memory that has a file. Nobody can change the file's size, because a process that accesses a mapped page which the file
+/// no longer has is ended.
 fn shared(length: usize) -> io::Result<(MmapMut, File)> {
-    let file = File::from(memfd_create(c"nvdla buffer", MFdFlags::MFD_CLOEXEC)?);
+    let file = File::from(memfd_create(c"nvdla buffer", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?);
     file.set_len(length as u64)?;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL))?;
     // SAFETY: besides this process only the simulator that gets the file maps it. The simulator changes the bytes only
     // during calls that hold the device exclusively, so there are no references to the bytes then.
     Ok((unsafe { MmapMut::map_mut(&file)? }, file))
@@ -301,6 +307,31 @@ mod tests {
         let again = store.allocate(10).unwrap();
         assert_eq!(place(&store, again), 0x1000);
         assert!(store.allocate(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn memory_of_any_size_keeps_the_addresses_of_others_aligned() {
+        let mut store = Store::new(&NV_SMALL, false);
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * PAGE + 13).unwrap();
+        let odd = store.import(std::os::fd::AsFd::as_fd(&file)).unwrap();
+        assert_eq!(store.get(odd).unwrap().pages().len() as u64, 3 * PAGE);
+        assert_eq!(store.bytes(odd).len() as u64, 2 * PAGE + 13);
+        for size in [1, PAGE, PAGE + 1] {
+            let next = store.allocate(size).unwrap();
+            assert_eq!(store.get(next).unwrap().address() % PAGE, 0);
+        }
+    }
+
+    #[test]
+    fn who_receives_a_buffer_cannot_shorten_it() {
+        let mut store = Store::new(&NV_SMALL, false);
+        let handle = store.allocate(3 * PAGE).unwrap();
+        let received = File::from(store.export(handle).unwrap());
+        for length in [0, PAGE, 4 * PAGE] {
+            assert_eq!(received.set_len(length).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        }
+        assert_eq!(store.bytes(handle), [0; 3 * PAGE as usize]);
     }
 
     #[test]

@@ -119,6 +119,9 @@ pub enum Error {
         /// Power or softmax.
         name: &'static str,
     },
+    /// The run was cancelled.
+    #[error("the run was cancelled")]
+    Cancelled,
     /// Source and destination do not match.
     #[error("emulated operation {operation} ({name}) reads {source_shape} and writes {destination_shape}")]
     Mismatch {

@@ -19,6 +19,8 @@ use nvdla_uapi::emu::{Buffer, Form, Kind, Network, Operation, BUFFERS_SIZE, BUFF
 use std::time::Duration;
 use surface::{Clock, Surface};
 
+use crate::cancel::Cancel;
+
 pub use error::Error;
 pub use memory::Memory;
 
@@ -47,12 +49,17 @@ pub use memory::Memory;
 /// # Ok::<(), emulator::Error>(())
 /// ```
 pub fn run<M: Memory + ?Sized>(memory: &mut M) -> Result<u16, Error> {
-    run_within(memory, None)
+    run_within(memory, None, None)
 }
 
-/// As [`run`]. A task that has not ended within `limit` is an error, and what it has written until then stays.
-pub fn run_within<M: Memory + ?Sized>(memory: &mut M, limit: Option<Duration>) -> Result<u16, Error> {
-    let clock = Clock::new(limit);
+/// As [`run`]. A task that has not ended within `limit`, or when it is cancelled, is an error. What it has written until then
+/// stays.
+pub fn run_within<M: Memory + ?Sized>(
+    memory: &mut M,
+    limit: Option<Duration>,
+    cancel: Option<&Cancel>,
+) -> Result<u16, Error> {
+    let clock = Clock::new(limit, cancel.cloned());
     let task = Task::read(memory)?;
     // Every descriptor is checked before anything is written.
     let planned = (0..task.network.num_operations).map(|n| task.plan(memory, n)).collect::<Result<Vec<_>, _>>()?;
@@ -77,6 +84,7 @@ pub fn run_within<M: Memory + ?Sized>(memory: &mut M, limit: Option<Duration>) -
                 surface::Stopped::Outside { side, index, end } => {
                     Error::OutOfRange { side, operation, name, end, index, size: memory.size(index.into()) }
                 }
+                surface::Stopped::Cancelled => Error::Cancelled,
                 surface::Stopped::Late => Error::TimedOut { limit: limit.unwrap_or_default(), operation, name },
             }
         })?;

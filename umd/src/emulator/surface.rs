@@ -12,6 +12,8 @@ use nvdla_uapi::reg::values::Precision;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use crate::cancel::Cancel;
+
 /// A surface that lies inside its memory.
 pub(super) struct Surface {
     side: &'static str,
@@ -25,11 +27,14 @@ pub(super) enum Stopped {
     Outside { side: &'static str, index: u16, end: u64 },
     /// The time limit was reached.
     Late,
+    /// The run was cancelled.
+    Cancelled,
 }
 
 /// The time limit of a task.
 pub(super) struct Clock {
     deadline: Option<Instant>,
+    cancel: Option<Cancel>,
     /// Bytes since the time was checked last.
     bytes: Cell<usize>,
 }
@@ -38,9 +43,10 @@ impl Clock {
     /// Bytes between two checks of the time: some hundred microseconds of softmax.
     const BYTES: usize = 1 << 14;
 
-    pub(super) fn new(limit: Option<Duration>) -> Self {
+    pub(super) fn new(limit: Option<Duration>, cancel: Option<Cancel>) -> Self {
         // A limit that the clock cannot represent is no limit. The first check reads the time.
-        Self { deadline: limit.and_then(|limit| Instant::now().checked_add(limit)), bytes: Cell::new(Self::BYTES) }
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        Self { deadline, cancel, bytes: Cell::new(Self::BYTES) }
     }
 
     /// Called before `bytes` bytes are processed.
@@ -51,6 +57,9 @@ impl Clock {
             return Ok(());
         }
         self.bytes.set(0);
+        if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            return Err(Stopped::Cancelled);
+        }
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => Err(Stopped::Late),
             _ => Ok(()),

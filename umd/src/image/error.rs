@@ -33,7 +33,7 @@ pub enum Error {
         bytes: usize,
     },
     /// The picture is transparent, and no background was given.
-    #[error("{path} has transparent parts; --background gives the colour behind them", path = path.display())]
+    #[error("{path} has transparent parts; the option background gives the colour behind them", path = path.display())]
     Transparent {
         /// The file.
         path: PathBuf,
@@ -41,7 +41,7 @@ pub enum Error {
     /// The sizes differ.
     #[error(
         "the image has {got_width} x {got_height} pixels and the input tensor {tensor:?} {width} x {height}; \
-         --resize scales it"
+         the option resize scales it"
     )]
     Size {
         /// The tensor's name.
@@ -57,7 +57,7 @@ pub enum Error {
     },
     /// The tensor has a size that no picture has.
     #[error(
-        "the input tensor {tensor:?} has {value} {what}, but a picture fills 1 to {most}; use --input for raw bytes"
+        "the input tensor {tensor:?} has {value} {what}, but a picture fills 1 to {most}; it can be filled with raw bytes"
     )]
     Shape {
         /// The tensor's name.
@@ -70,7 +70,7 @@ pub enum Error {
         most: u32,
     },
     /// A coloured picture for a tensor of two channels.
-    #[error("the image has 3 channels and the input tensor {tensor:?} 2; use --input for raw bytes")]
+    #[error("the image has 3 channels and the input tensor {tensor:?} 2; it can be filled with raw bytes")]
     TwoChannels {
         /// The tensor's name.
         tensor: String,
@@ -106,6 +106,6 @@ pub enum Error {
         needed: u64,
     },
     /// The divisor is zero or not a number.
-    #[error("--normalize is {0}; samples cannot be divided by it")]
+    #[error("normalize is {0}; samples cannot be divided by it")]
     Normalize(f32),
 }

@@ -4,7 +4,7 @@
 
 use super::error::Error;
 use image::imageops::FilterType;
-use image::{DynamicImage, GrayImage, ImageFormat, ImageReader, RgbImage, RgbaImage};
+use image::{DynamicImage, GrayImage, ImageFormat, ImageReader, Limits, RgbImage, RgbaImage};
 use std::borrow::Cow;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,18 @@ use crate::files;
 
 /// The greatest size of an image file in bytes.
 const MAX_BYTES: u64 = 256 << 20;
+
+/// The most memory that a decoder takes beside the samples. A small file can have a colour profile that fills gigabytes.
+const MAX_EXTRA: u64 = 16 << 20;
+/// The most memory that a decoder takes.
+const MAX_DECODED: u64 = 512 << 20;
+
+/// The limits for a decoder that returns `samples` bytes.
+fn limits(samples: u64) -> Limits {
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(samples.saturating_add(MAX_EXTRA).min(MAX_DECODED));
+    limits
+}
 
 /// A decoded picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +56,9 @@ impl PictureFile {
 
     fn new(path: PathBuf, bytes: Vec<u8>) -> Result<Self, Error> {
         let failed = |cause| Error::Decode { path: path.clone(), cause };
-        let reader =
+        let mut reader =
             ImageReader::new(Cursor::new(&bytes)).with_guessed_format().map_err(|error| failed(error.into()))?;
+        reader.limits(limits(0));
         let format = reader.format();
         let (width, height) = reader.into_dimensions().map_err(failed)?;
         if format == Some(ImageFormat::Jpeg) && !has_end(&bytes) {
@@ -75,6 +88,8 @@ impl PictureFile {
         if let Some(format) = self.format {
             reader.set_format(format);
         }
+        // Four samples of 16 bits, and what the decoder computes them from.
+        reader.limits(limits(16 * u64::from(self.width) * u64::from(self.height)));
         let decoded = reader.decode().map_err(failed)?;
         if !decoded.color().has_alpha() {
             return Ok(Picture::from_decoded(decoded));

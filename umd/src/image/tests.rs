@@ -189,7 +189,7 @@ fn another_size_is_refused_or_scaled() {
     let strict = Encoder::new(&target, &Settings::default()).unwrap();
     assert_eq!(
         strict.encode(&picture, &mut tensor).unwrap_err().to_string(),
-        "the image has 10 x 6 pixels and the input tensor \"data\" 5 x 3; --resize scales it"
+        "the image has 10 x 6 pixels and the input tensor \"data\" 5 x 3; the option resize scales it"
     );
     let scaling = Encoder::new(&target, &Settings { resize: true, ..Settings::default() }).unwrap();
     scaling.encode(&picture, &mut tensor).unwrap();
@@ -203,7 +203,7 @@ fn tensors_that_no_picture_fits_are_refused() {
     let good = target(PixelFormat::FEATURE, DataType::Half, 3);
     assert_eq!(
         refuse(Target { channels: 64, ..good.clone() }),
-        "the input tensor \"data\" has 64 channels, but a picture fills 1 to 16; use --input for raw bytes"
+        "the input tensor \"data\" has 64 channels, but a picture fills 1 to 16; it can be filled with raw bytes"
     );
     assert!(refuse(Target { width: -1, ..good.clone() }).contains("-1 pixels per line"));
     assert!(refuse(Target { height: 0, ..good.clone() }).contains("0 lines"));
@@ -287,7 +287,7 @@ fn transparent_pictures_need_a_background() {
     let ink =
         image::DynamicImage::from(image::GrayAlphaImage::from_fn(2, 1, |x, _| image::LumaA([0, [255, 0][x as usize]])));
     let error = decode(&ink, None).unwrap_err();
-    assert!(matches!(error, Error::Transparent { .. }) && error.to_string().contains("--background"), "{error}");
+    assert!(matches!(error, Error::Transparent { .. }) && error.to_string().contains("background"), "{error}");
     assert_eq!(decode(&ink, Some([200; 3])).unwrap(), Picture::new(2, 1, vec![0, 200]).unwrap());
     assert_eq!(decode(&ink, Some([1, 2, 3])).unwrap(), Picture::new(2, 1, vec![0, 0, 0, 1, 2, 3]).unwrap());
     let half = image::DynamicImage::from(image::RgbaImage::from_pixel(1, 1, image::Rgba([255, 0, 100, 128])));

@@ -33,6 +33,21 @@ pub struct NetworkOperation {
     pub surface: Surface,
 }
 
+/// The name of the file with the surface that an operation wrote.
+pub(crate) fn surface_file(task: u16, operation: usize, unit: OpType, roi: usize) -> String {
+    match roi {
+        0 => format!("op_t{task}_{operation:03}_{unit}.bin"),
+        _ => format!("op_t{task}_{operation:03}_{unit}_roi{roi}.bin"),
+    }
+}
+
+impl NetworkOperation {
+    /// The name under which its surface is saved: see [`crate::session::dump_to`].
+    pub fn file_name(&self) -> String {
+        surface_file(self.task, self.index, self.unit, 0)
+    }
+}
+
 /// Reads all operations of a loadable's tasks for NVDLA, in the order of tasks and lists. A task that is submitted several times
 /// is read once.
 ///

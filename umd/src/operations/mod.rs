@@ -15,6 +15,7 @@ mod timeline;
 
 pub(crate) use constants::{constants, FileMemory};
 pub use error::Error;
+pub(crate) use list::surface_file;
 pub use list::{operations, statistics, NetworkOperation, Statistics};
 pub use recognise::{recognise, Recognised};
 pub use repair::{repair, Pooling, Repaired};

@@ -38,6 +38,7 @@ use super::memory::fill;
 use super::options::{Report, RunOptions};
 use super::state::Session;
 use super::tensor::{Direction, TensorInfo};
+use crate::cancel::Cancel;
 use crate::device::{Client, Device as _, DeviceInfo, Handle, Shared};
 use crate::half::f16;
 use crate::loadable::{Loadable, Memory};
@@ -62,6 +63,11 @@ impl fmt::Debug for Network {
 }
 
 impl Network {
+    /// An error in a process that was forked from the one that has the device.
+    fn check_process(&self) -> Result<(), Error> {
+        self.device().check_process().map_err(Error::Forked)
+    }
+
     /// Copies the constants of a loadable to a device.
     ///
     /// # Errors
@@ -183,6 +189,7 @@ impl Context {
 
     /// Checks that no run is in flight, so that the context may access its memory.
     fn idle(&self) -> Result<(), Error> {
+        self.network.check_process()?;
         if self.is_busy() {
             return Err(Error::Busy);
         }
@@ -347,12 +354,13 @@ impl Context {
             session.device.check(&stage.addresses).map_err(|source| Error::Task { task: stage.id, source })?;
         }
         session.device.access(true).map_err(|source| Error::Share { source })?;
-        let limits = Limits::new(options.timeout, options.run_timeout, session.device.time_limit(), stages.len());
+        let (own, cancel) = (session.device.time_limit(), Cancel::default());
+        let limits = Limits::new(options.timeout, options.run_timeout, own, stages.len(), cancel);
         let flying = InFlight::launch(session.device.shared(), session.device.held(), stages, limits);
         self.handed.store(true, Ordering::Release);
         let flying = Arc::new(flying?);
         self.flying = Some(Arc::clone(&flying));
-        Ok(Pending { flying, _network: self.network.clone() })
+        Ok(Pending { flying, network: self.network.clone() })
     }
 
     /// Waits for the run in flight until the deadline, if there is one. The [`Pending`] may have been dropped.
@@ -361,7 +369,14 @@ impl Context {
     ///
     /// As [`Pending::wait`]; also when nothing was submitted.
     pub fn wait(&mut self, deadline: impl Into<Option<Instant>>) -> Result<Report, Error> {
+        self.network.check_process()?;
         self.flying.as_ref().ok_or(Error::Taken)?.wait(deadline.into())
+    }
+
+    /// The run that was submitted last, also if its [`Pending`] was dropped. None if nothing was submitted.
+    pub fn pending(&self) -> Option<Pending> {
+        let flying = Arc::clone(self.flying.as_ref()?);
+        Some(Pending { flying, network: self.network.clone() })
     }
 }
 
@@ -372,7 +387,7 @@ impl Context {
 pub struct Pending {
     flying: Arc<InFlight>,
     /// Keeps the constants while the run is in flight.
-    _network: Network,
+    network: Network,
 }
 
 impl fmt::Debug for Pending {
@@ -383,14 +398,22 @@ impl fmt::Debug for Pending {
 }
 
 impl Pending {
-    /// Waits until the run has ended or the deadline, if any, has passed. Returns the run's result once.
+    /// Waits until the run has ended or the deadline, if any, has passed. Returns the run's result once. Several threads may wait
+    /// for one run; one of them gets the result.
     ///
     /// # Errors
     ///
     /// When the deadline comes first ([`Error::NotYet`]: the run continues, and this can be called again); when a task failed or
     /// exceeded its time limit; when the result was returned before ([`Error::Taken`]).
-    pub fn wait(&mut self, deadline: impl Into<Option<Instant>>) -> Result<Report, Error> {
+    pub fn wait(&self, deadline: impl Into<Option<Instant>>) -> Result<Report, Error> {
+        self.network.check_process()?;
         self.flying.wait(deadline.into())
+    }
+
+    /// Ends the run: see [`Cancel`]. Its result is then an error of the kind [`crate::ErrorKind::Cancelled`], unless it has ended
+    /// before.
+    pub fn cancel(&self) {
+        self.flying.cancel();
     }
 
     /// Whether the run has ended, with success or not.

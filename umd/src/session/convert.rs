@@ -41,7 +41,7 @@ impl Number {
         }
     }
 
-    /// The element nearest to `value`. Rust's float casts clamp, and turn NaN into 0.
+    /// The element nearest to `value`. Rust's float casts clamp. Only half precision has an element for NaN.
     fn encode(self, value: f32) -> u16 {
         match self {
             Self::Int8 => u16::from(value.round() as i8 as u8),
@@ -255,6 +255,11 @@ fn write(
     if values.len() as u64 != needed {
         return Err(TensorError::Elements { needed, given: values.len() as u64 });
     }
+    if !matches!(plan.number, Number::Half) {
+        if let Some(at) = values.iter().position(|value| value.is_nan()) {
+            return Err(TensorError::NotANumber { at });
+        }
+    }
     for (values, memory) in values.chunks_exact(plan.elements).zip(memory.chunks_exact_mut(plan.image_bytes)) {
         let elements = values.iter().map(|&value| plan.number.encode(element(value)));
         if plan.number.bytes() == 1 {
@@ -332,8 +337,11 @@ mod tests {
     fn numbers_are_rounded_and_clamped() {
         let info = tensor(PixelFormat::FEATURE_X8, DataType::Int8, [1, 4, 1, 1], [1, 8, 8], 8);
         let mut memory = vec![0; 8];
-        encode(&info, &[1.5, -300.0, 300.0, f32::NAN], 1.0, &mut memory).unwrap();
-        assert_eq!(memory[..4], [2, 0x80, 0x7f, 0]);
+        encode(&info, &[1.5, -300.0, 300.0, f32::INFINITY], 1.0, &mut memory).unwrap();
+        assert_eq!(memory[..4], [2, 0x80, 0x7f, 0x7f]);
+        let error = encode(&info, &[1.5, 0.0, f32::NAN, 0.0], 1.0, &mut memory).unwrap_err();
+        assert_eq!(error.to_string(), "its value 2 is not a number, and its elements are integers");
+        assert_eq!(memory[..4], [2, 0x80, 0x7f, 0x7f], "nothing is written");
         assert_eq!(encode(&info, &[0.0; 4], 0.0, &mut memory), Err(TensorError::Scale(0.0)));
         assert_eq!(encode(&info, &[0.0; 3], 1.0, &mut memory), Err(TensorError::Elements { needed: 4, given: 3 }));
     }

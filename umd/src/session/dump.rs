@@ -5,6 +5,8 @@
 use std::{fs, io, path::PathBuf};
 
 use super::options::Completed;
+use crate::files;
+use crate::operations::surface_file;
 
 /// A function for [`super::RunOptions::on_operation`] that saves every operation's destination surface in a folder, as
 /// `op_t<task>_<operation, 3 digits>_<UNIT>.bin` (with `_roi<region>` from the second region of interest on). Operations that write to no memory leave no file.
@@ -16,7 +18,7 @@ pub fn dump_to(folder: impl Into<PathBuf>) -> io::Result<impl FnMut(Completed<'_
     let folder = folder.into();
     fs::create_dir_all(&folder)?;
     Ok(move |completed: Completed<'_>| match completed.surface {
-        Some(bytes) => fs::write(folder.join(completed.file_name()), bytes),
+        Some(bytes) => files::write(folder.join(completed.file_name()), bytes),
         None => Ok(()),
     })
 }
@@ -24,10 +26,6 @@ pub fn dump_to(folder: impl Into<PathBuf>) -> io::Result<impl FnMut(Completed<'_
 impl Completed<'_> {
     /// The name under which the operation's destination is saved.
     pub fn file_name(&self) -> String {
-        let Self { task, operation, roi, unit, .. } = self;
-        match roi {
-            0 => format!("op_t{task}_{operation:03}_{unit}.bin"),
-            _ => format!("op_t{task}_{operation:03}_{unit}_roi{roi}.bin"),
-        }
+        surface_file(self.task, self.operation, self.unit, self.roi)
     }
 }

@@ -94,6 +94,17 @@ pub enum Error {
         /// Tasks of the run, counted per submission.
         of: usize,
     },
+    /// The run was cancelled between two tasks.
+    #[error("the run was cancelled: {done} of its {of} tasks had ended")]
+    Cancelled {
+        /// Tasks that had ended.
+        done: usize,
+        /// Tasks of the run, counted per submission.
+        of: usize,
+    },
+    /// The run is of a process that has forked this one.
+    #[error(transparent)]
+    Forked(device::Error),
     /// The deadline of a wait has passed; the run continues.
     #[error("the run has not ended yet")]
     NotYet,

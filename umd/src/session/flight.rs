@@ -15,12 +15,13 @@ use tracing::Span;
 
 use super::error::Error;
 use super::options::{Report, TaskRun};
+use crate::cancel::Cancel;
 use crate::device::{lock, AddressEntry, EmulatedMemory, Fence, Follow, Holding, Shared, Signal, Waited};
 use crate::emulator;
 use crate::loadable::Interface;
 
 /// The time limits of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Limits {
     began: Instant,
     /// The limit of each task.
@@ -31,13 +32,20 @@ pub(super) struct Limits {
     is_given: bool,
     /// Number of tasks of the run.
     of: usize,
+    cancel: Cancel,
 }
 
 impl Limits {
     /// The limits for a run of `of` tasks that begins now, from the caller's values and the device's own limit `own`.
-    pub(super) fn new(task: Option<Duration>, run: Option<Duration>, own: Option<Duration>, of: usize) -> Self {
+    pub(super) fn new(
+        task: Option<Duration>,
+        run: Option<Duration>,
+        own: Option<Duration>,
+        of: usize,
+        cancel: Cancel,
+    ) -> Self {
         let longest = |own: Duration| task.map_or(own, |task| task.max(own));
-        Self { began: Instant::now(), task, run: run.or(own.map(longest)), is_given: run.is_some(), of }
+        Self { began: Instant::now(), task, run: run.or(own.map(longest)), is_given: run.is_some(), of, cancel }
     }
 
     fn late(&self, limit: Duration, done: usize) -> Error {
@@ -46,6 +54,9 @@ impl Limits {
 
     /// The time limit of a task that begins now, after `done` others; none for the device's own limit.
     pub(super) fn of_task(&self, done: usize) -> Result<Option<Duration>, Error> {
+        if self.cancel.is_cancelled() {
+            return Err(Error::Cancelled { done, of: self.of });
+        }
         let left = self.run.map(|limit| limit.saturating_sub(self.began.elapsed()));
         if let (Some(limit), Some(Duration::ZERO)) = (self.run, left) {
             return Err(self.late(limit, done));
@@ -136,7 +147,7 @@ impl Flight {
             let span = stage.span(&self.span);
             let fence = self
                 .shared
-                .queue(&self.held, stage.addresses, timeout, after, &span)
+                .queue(&self.held, stage.addresses, (timeout, self.limits.cancel.clone()), after, &span)
                 .map_err(|source| Error::Task { task: run.id, source })?;
             self.queued.push_back(Queued { run, since, fence, span });
         }
@@ -170,7 +181,7 @@ impl Flight {
                     let started = Instant::now();
                     let _task = stage.span(&self.span).entered();
                     let mut memory = EmulatedMemory::new(Arc::clone(&self.held), stage.addresses.clone());
-                    match emulator::run_within(&mut memory, limit) {
+                    match emulator::run_within(&mut memory, limit, Some(&self.limits.cancel)) {
                         Ok(operations) => self.report.tasks.push(TaskRun {
                             duration: started.elapsed(),
                             operations: operations.into(),
@@ -231,17 +242,18 @@ pub(super) enum InFlight {
         open: Mutex<Option<Span>>,
     },
     /// Several tasks, which a thread runs.
-    Followed(Arc<Signal<Result<Report, Error>>>),
+    Followed(Arc<Signal<Result<Report, Error>>>, Cancel),
 }
 
 impl InFlight {
     /// Submits tasks in order for the holder of these buffers.
     pub(super) fn launch(shared: &Shared, held: &Holding, stages: Vec<Stage>, limits: Limits) -> Result<Self, Error> {
         let signal = Signal::new().map_err(|source| Error::Wait { source })?;
+        let cancel = limits.cancel.clone();
         let mut flight = Flight {
             shared: shared.clone(),
             held: Arc::clone(held),
-            limits,
+            limits: limits.clone(),
             span: tracing::debug_span!("run", device = %shared.info(), tasks = stages.len()),
             waiting: stages.into(),
             queued: VecDeque::new(),
@@ -264,30 +276,42 @@ impl InFlight {
             }
         }
         shared.follow(Box::new(flight)).map_err(|source| Error::Follow { source })?;
-        Ok(Self::Followed(signal))
+        Ok(Self::Followed(signal, cancel))
+    }
+
+    /// Ends the run.
+    pub(super) fn cancel(&self) {
+        match self {
+            Self::Direct { limits, .. } => limits.cancel.cancel(),
+            Self::Followed(_, cancel) => cancel.cancel(),
+        }
     }
 
     /// Whether the run has ended.
     pub(super) fn is_ended(&self) -> bool {
         match self {
             Self::Direct { queued, .. } => queued.fence.is_ended(),
-            Self::Followed(signal) => signal.is_set(),
+            Self::Followed(signal, _) => signal.is_set(),
         }
     }
 
     /// Waits for the run's end. Returns its result once.
     pub(super) fn wait(&self, deadline: Option<Instant>) -> Result<Report, Error> {
         match self {
-            Self::Followed(signal) => match signal.take(deadline) {
+            Self::Followed(signal, _) => match signal.take(deadline) {
                 Waited::NotYet => Err(Error::NotYet),
                 Waited::Ended(result) => result.ok_or(Error::Taken)?,
             },
             Self::Direct { queued, limits, open } => {
+                // Other threads may wait too, so nothing is locked during the wait.
+                if lock(open).is_some() && !queued.fence.ends(deadline) {
+                    return Err(Error::NotYet);
+                }
                 let mut open = lock(open);
                 if open.is_none() {
                     return Err(Error::Taken);
                 }
-                match queued.fence.wait(deadline) {
+                match queued.fence.wait(Some(Instant::now())) {
                     Waited::NotYet => Err(Error::NotYet),
                     Waited::Ended(result) => {
                         *open = None;
@@ -304,7 +328,7 @@ impl AsFd for InFlight {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Direct { queued, .. } => queued.fence.as_fd(),
-            Self::Followed(signal) => signal.as_fd(),
+            Self::Followed(signal, _) => signal.as_fd(),
         }
     }
 }

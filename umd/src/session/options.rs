@@ -6,7 +6,7 @@ use std::{io, time::Duration};
 
 use nvdla_uapi::desc::OpType;
 
-use crate::{device::Measured, loadable::Interface};
+use crate::{cancel::Cancel, device::Measured, loadable::Interface};
 
 /// An operation that has completed, for [`RunOptions::on_operation`].
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,8 @@ pub struct RunOptions<'a> {
     /// [`Device::time_limit`](crate::device::Device::time_limit), or for `timeout` if that is longer. It is checked before each
     /// task.
     pub run_timeout: Option<Duration>,
+    /// Ends the run with [`crate::ErrorKind::Cancelled`] when it says so.
+    pub cancel: Option<Cancel>,
     /// Called when an operation of a task for NVDLA has completed. If it returns an error, the run ends after that task.
     pub on_operation: Option<OnOperation<'a>>,
 }

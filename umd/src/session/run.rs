@@ -11,6 +11,7 @@ use super::options::{Completed, Report, RunOptions, TaskRun};
 use super::plan::TaskPlan;
 use super::state::Session;
 use crate::{
+    cancel::Cancel,
     device::{Buffers, Completion, Device, EmulatedMemory},
     emulator,
     loadable::Interface,
@@ -40,7 +41,9 @@ impl<D: Device> Session<D> {
             self.warn();
         }
         let (timeout, run_timeout) = (options.timeout, options.run_timeout);
-        let limits = Limits::new(timeout, run_timeout, self.device.time_limit(), self.order.len());
+        let cancel = options.cancel.clone().unwrap_or_default();
+        let limits = Limits::new(timeout, run_timeout, self.device.time_limit(), self.order.len(), cancel);
+        self.device.stop_on(options.cancel.clone());
         let _run = tracing::debug_span!("run", device = %self.device.info(), tasks = self.order.len()).entered();
         let mut report = Report::default();
         let order = std::mem::take(&mut self.order);
@@ -52,6 +55,7 @@ impl<D: Device> Session<D> {
             Ok(())
         });
         self.order = order;
+        self.device.stop_on(None);
         result.map(|()| report)
     }
 
@@ -82,8 +86,8 @@ impl<D: Device> Session<D> {
             if let Some(first) = pairs.first() {
                 tracing::warn!(
                     "the loadable has races, so its results depend on how long operations take: {} pairs of operations \
-                     access the same bytes in no fixed order, the first: {first}; with --order they run in the list's \
-                     order",
+                     access the same bytes in no fixed order, the first: {first}; the option order runs them in the \
+                     list's order",
                     pairs.len()
                 );
             }
@@ -104,7 +108,7 @@ impl<D: Device> Session<D> {
         };
         let _task = tracing::debug_span!("task", id, %interface, operations).entered();
         let operations = if interface == Interface::Emu1 {
-            self.run_emulated(at, timeout.or(self.device.time_limit()))?
+            self.run_emulated(at, timeout.or(self.device.time_limit()), options.cancel.as_ref())?
         } else {
             self.run_on_device(at, timeout, options)?;
             operations
@@ -147,13 +151,13 @@ impl<D: Device> Session<D> {
         }
     }
 
-    fn run_emulated(&mut self, at: usize, timeout: Option<Duration>) -> Result<usize, Error> {
+    fn run_emulated(&mut self, at: usize, timeout: Option<Duration>, cancel: Option<&Cancel>) -> Result<usize, Error> {
         let Some(task) = self.tasks.get(at) else { return Ok(0) };
         let id = task.id;
         let addresses = self.addresses(task);
         let mut memory = EmulatedMemory::new(&mut self.device, addresses);
-        let operations =
-            emulator::run_within(&mut memory, timeout).map_err(|source| Error::Emulated { task: id, source })?;
+        let operations = emulator::run_within(&mut memory, timeout, cancel)
+            .map_err(|source| Error::Emulated { task: id, source })?;
         Ok(operations.into())
     }
 }

@@ -135,6 +135,12 @@ pub enum TensorError {
         /// Values that were given.
         given: u64,
     },
+    /// A value is NaN, and the tensor's elements are integers.
+    #[error("its value {at} is not a number, and its elements are integers")]
+    NotANumber {
+        /// Position of the value.
+        at: usize,
+    },
     /// An array does not have its elements in the tensor's order.
     #[error("it is {needed:?} (N, C, H, W), an array of {given:?} was given")]
     Shape {

@@ -34,7 +34,7 @@ pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> 
             node: name.clone(),
             operator: "output".to_owned(),
             shapes: vec![shape.clone()],
-            reason: format!("the output \"{name}\" does not depend on the inputs"),
+            reason: format!("the output {name:?} does not depend on the inputs"),
         });
     }
     if !builder.refusals.is_empty() {
@@ -130,7 +130,7 @@ impl Builder<'_> {
     fn reads_no_constant(&self, first: usize) -> Result<(), String> {
         let tensors = self.net.steps[first..].iter().flat_map(Step::reads).filter_map(|id| self.graph.tensors.get(id));
         match tensors.into_iter().find(|tensor| tensor.constant.is_some()) {
-            Some(tensor) => Err(format!("it reads \"{}\", which is constant", tensor.name)),
+            Some(tensor) => Err(format!("it reads {:?}, which is constant", tensor.name)),
             None => Ok(()),
         }
     }

@@ -324,7 +324,7 @@ pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Resu
     }
     let activations = graph.inputs.iter().copied().chain(graph.nodes.iter().map(|node| node.output));
     let missing = activations.filter(|&id| ranges.get(id).is_none());
-    let missing: Vec<String> = missing.map(|id| format!("\"{}\"", graph.tensor(id).name)).collect();
+    let missing: Vec<String> = missing.map(|id| format!("{:?}", graph.tensor(id).name)).collect();
     if missing.is_empty() {
         Ok(ranges)
     } else {

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use image::imageops::FilterType;
+use image::{DynamicImage, GrayImage, RgbImage};
+use nvdla_runtime::image::Picture;
 
 use super::error::Error;
 use crate::ir::{Color, Fit, Graph, Preprocess};
@@ -55,7 +57,8 @@ pub fn read(path: &Path, graph: &Graph, preprocess: &[Preprocess]) -> Result<Vec
 
 fn one(path: &Path, shape: &[usize], preprocess: &Preprocess) -> Result<Vec<f32>, String> {
     if path.extension().is_some_and(|extension| extension == "npy") {
-        let array = npy::read(path)?;
+        let elements = shape.iter().try_fold(1_u64, |product, &extent| product.checked_mul(extent as u64));
+        let array = npy::read(path, npy::largest(elements.unwrap_or(u64::MAX)))?;
         if !npy::same_order(&array.shape, shape) {
             return Err(format!("an array of {:?}, the input is {shape:?}", array.shape));
         }
@@ -70,13 +73,20 @@ fn one(path: &Path, shape: &[usize], preprocess: &Preprocess) -> Result<Vec<f32>
 /// A picture's values, channel by channel.
 fn picture(path: &Path, [channels, height, width]: [usize; 3], preprocess: &Preprocess) -> Result<Vec<f32>, String> {
     preprocess.check(channels)?;
-    let mut image = image::open(path).map_err(|error| error.to_string())?;
+    let picture = Picture::open(path).map_err(|error| error.to_string())?;
+    let (w, h, samples) = (picture.width(), picture.height(), picture.samples().to_vec());
+    let of_one = || GrayImage::from_raw(w, h, samples.clone()).map(DynamicImage::from);
+    let of_three = || RgbImage::from_raw(w, h, samples.clone()).map(DynamicImage::from);
+    let image = if picture.channels() == 1 { of_one() } else { of_three() };
+    let mut image = image.ok_or("the picture has no pixels")?;
     let (w, h) = (width as u32, height as u32);
     if (image.width(), image.height()) != (w, h) {
         image = match preprocess.fit {
             Fit::Exact => {
                 let found = format!("{} x {}", image.height(), image.width());
-                return Err(format!("a picture of {found}, the input is {height} x {width} (--resize scales it)"));
+                return Err(format!(
+                    "a picture of {found}, the input is {height} x {width} (the option resize scales it)"
+                ));
             }
             Fit::Stretch => image.resize_exact(w, h, FilterType::Triangle),
             Fit::Crop => image.resize_to_fill(w, h, FilterType::Triangle),

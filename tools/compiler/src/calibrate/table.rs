@@ -38,12 +38,10 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
         };
         let Entry { scale, min, max, offset, span } = *entry;
         if !(scale.is_finite() && scale > 0.0) {
-            return Err(Error::Table(format!("\"{name}\" has the scale {scale}, which is not a positive number")));
+            return Err(Error::Table(format!("{name:?} has the scale {scale}, which is not a positive number")));
         }
         if offset != 0.0 {
-            return Err(Error::Table(format!(
-                "\"{name}\" has the offset {offset}; only symmetric scales are supported"
-            )));
+            return Err(Error::Table(format!("{name:?} has the offset {offset}; only symmetric scales are supported")));
         }
         let mut range = Range::of(-127.0 * scale, 127.0 * scale);
         if min < max {
@@ -53,7 +51,7 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
         range.scale = scale;
         if let Some((low, high)) = span {
             if !(low.is_finite() && high.is_finite() && low <= 0.0 && high >= 0.0 && low < high) {
-                return Err(Error::Table(format!("\"{name}\" has the span {low} to {high}, which does not include 0")));
+                return Err(Error::Table(format!("{name:?} has the span {low} to {high}, which does not include 0")));
             }
             range.span = (low, high);
         }

@@ -246,7 +246,7 @@ impl Lowering<'_> {
         if size >= 1.0 {
             let name = &self.placed.net.tensors[step.output].name;
             self.warnings.push(format!(
-                "\"{name}\": softmax of values up to {largest} in steps of {size:.0}: the largest result is correct only \
+                "{name:?}: softmax of values up to {largest} in steps of {size:.0}: the largest result is correct only \
                  if no other value is within one step, and ratios of results are wrong by factors of e or more"
             ));
         }

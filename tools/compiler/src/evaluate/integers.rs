@@ -23,7 +23,7 @@ pub fn evaluate(network: &Lowered, inputs: &[Vec<i8>]) -> Vec<Option<Vec<i16>>> 
     let net = &network.net;
     let mut values: Vec<Option<Vec<i16>>> = vec![None; net.tensors.len()];
     for (&id, input) in net.inputs.iter().zip(inputs) {
-        assert_eq!(input.len(), net.tensors[id].elements(), "input \"{}\"", net.tensors[id].name);
+        assert_eq!(input.len(), net.tensors[id].elements(), "input {:?}", net.tensors[id].name);
         values[id] = Some(input.iter().map(|&value| value.into()).collect());
     }
     for (step, numbers) in net.steps.iter().zip(&network.numbers) {

@@ -69,7 +69,8 @@ impl<'a> Measured<'a> {
     /// The outputs of one sample: the values of the graph's inputs, in their order.
     pub fn run(&mut self, inputs: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, String> {
         self.set(inputs)?;
-        self.session.run().map_err(|error| error.to_string())?;
+        let options = RunOptions { cancel: Some(self.compiled.cancel.clone()), ..RunOptions::default() };
+        self.session.run_with(options).map_err(|error| error.to_string())?;
         self.outputs()
     }
 
@@ -82,7 +83,11 @@ impl<'a> Measured<'a> {
             layout.keep(&completed, &mut buffers);
             Ok(())
         };
-        let options = RunOptions { on_operation: Some(&mut look), ..RunOptions::default() };
+        let options = RunOptions {
+            on_operation: Some(&mut look),
+            cancel: Some(self.compiled.cancel.clone()),
+            ..RunOptions::default()
+        };
         self.session.run_with(options).map_err(|error| error.to_string())?;
         let values = |stored: &Stored| (stored.tensor, layout.values(stored, &buffers[stored.buffer]));
         Ok(layout.tensors.iter().map(values).collect())

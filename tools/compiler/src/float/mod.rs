@@ -38,7 +38,7 @@ pub fn run(
     for (&id, values) in graph.inputs.iter().zip(inputs) {
         let tensor = graph.tensor(id);
         if values.len() != tensor.elements() {
-            return Err(format!("{} values for the input \"{}\" {:?}", values.len(), tensor.name, tensor.shape));
+            return Err(format!("{} values for the input {:?} {:?}", values.len(), tensor.name, tensor.shape));
         }
         let mut values = values.clone();
         quantize(tensor.quantization.as_ref(), &tensor.shape, &mut values);
@@ -46,11 +46,12 @@ pub fn run(
         known[id.0] = Some(values.into());
     }
     for node in &graph.nodes {
+        graph.budget.check()?;
         let tensor = graph.tensor(node.output);
         let mut from = Vec::with_capacity(node.inputs.len());
         for &id in &node.inputs {
             let values = known[id.0].as_deref();
-            from.push((graph.shape(id), values.ok_or_else(|| format!("node \"{}\" stands too early", node.name))?));
+            from.push((graph.shape(id), values.ok_or_else(|| format!("node {:?} stands too early", node.name))?));
         }
         let mut values = apply(&node.op, &from, &tensor.shape);
         quantize(tensor.quantization.as_ref(), &tensor.shape, &mut values);
@@ -81,9 +82,6 @@ fn quantize(quantization: Option<&Quantization>, shape: &[usize], values: &mut [
     }
 }
 
-/// The greatest number of elements of a constant that is computed while a model is read.
-const MAX_FOLDED: usize = 1 << 28;
-
 /// Adds a node to a graph. If all of its inputs are constant, adds its output as a constant instead.
 pub fn add(graph: &mut Graph, name: &str, op: Op, inputs: &[TensorId], output: &str) -> Result<TensorId, String> {
     let constants: Option<Vec<_>> =
@@ -92,12 +90,32 @@ pub fn add(graph: &mut Graph, name: &str, op: Op, inputs: &[TensorId], output: &
         return graph.add(name, op, inputs, output);
     };
     let shape = infer::infer(&op, &constants.iter().map(|(shape, _)| *shape).collect::<Vec<_>>())?;
-    let elements: usize = shape.iter().product();
-    if elements > MAX_FOLDED {
-        return Err(format!("a constant of {elements} elements, more than {MAX_FOLDED}"));
-    }
+    let work = work(&op, &constants, &shape);
+    let mut budget = graph.budget.clone();
+    budget.spend(bytes(&shape), work)?;
     let values = apply(&op, &constants, &shape);
+    graph.budget = budget;
     graph.add_constant(output, &shape, values)
+}
+
+/// Bytes of real numbers of a shape.
+fn bytes(shape: &[usize]) -> u64 {
+    shape.iter().fold(4_u64, |product, &extent| product.saturating_mul(extent as u64))
+}
+
+/// About how many multiplications [`apply`] takes.
+fn work(op: &Op, inputs: &[Values<'_>], shape: &[usize]) -> u64 {
+    let elements = |shape: &[usize]| shape.iter().fold(1_u64, |product, &extent| product.saturating_mul(extent as u64));
+    let weights = || inputs.get(1).map_or(1, |(_, weights)| weights.len() as u64);
+    let extent = |shape: &[usize], axis: usize| shape.get(axis).map_or(1, |&extent| extent.max(1) as u64);
+    match op {
+        // Each element of the output is a sum over one kernel, and each of the input goes into one kernel per channel.
+        Op::Convolution(_) => elements(shape).saturating_mul(weights() / extent(shape, 1)),
+        Op::Deconvolution(..) => elements(inputs[0].0).saturating_mul(weights() / extent(inputs[0].0, 1)),
+        Op::Pool(pool) => pool.kernel.iter().fold(elements(shape), |work, &taps| work.saturating_mul(taps as u64)),
+        Op::Lrn { size, .. } => elements(shape).saturating_mul(*size as u64),
+        _ => elements(shape),
+    }
 }
 
 /// Computes one operator. `shape` is the shape of its output, from [`crate::ir::infer::infer`].

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use super::options::Options;
 use crate::ir::{Graph, Unreadable};
 
+/// The greatest size of a model file in bytes: that of a protobuf message.
+pub(crate) const MAX_MODEL: u64 = 2 << 30;
+
 /// A format.
 pub struct Format {
     /// The extension of its files, without a dot.

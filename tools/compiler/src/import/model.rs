@@ -4,10 +4,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::format::{Failure, Format};
+use nvdla_runtime::device::may_compute;
+use nvdla_runtime::files;
+
+use super::format::{Failure, Format, MAX_MODEL};
 pub use super::options::Options;
 use super::{ncnn, onnx};
-use crate::ir::{Graph, Unreadable};
+use crate::ir::{Binary, Graph, Op, Unreadable};
 use crate::simplify::{outer_moves, simplify, Reshaped};
 
 /// Why a model cannot be read.
@@ -16,6 +19,9 @@ pub enum Error {
     /// A file cannot be read.
     #[error("{}", .0.display())]
     File(PathBuf, #[source] std::io::Error),
+    /// The process cannot compute: it was forked after its parent has computed, or cannot start threads.
+    #[error("{}", .0.display())]
+    Process(PathBuf, #[source] nvdla_runtime::device::Error),
     /// The file is not a model, or its parts contradict each other.
     #[error("{}: {}", .0.display(), .1)]
     Malformed(PathBuf, String),
@@ -39,7 +45,8 @@ pub const FORMATS: [&Format; 2] = [&onnx::FORMAT, &ncnn::FORMAT];
 impl Model {
     /// Reads a model in the format that its extension names: one of [`FORMATS`].
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        let bytes = std::fs::read(path).map_err(|source| Error::File(path.to_owned(), source))?;
+        may_compute().map_err(|error| Error::Process(path.to_owned(), error))?;
+        let bytes = files::read(path, MAX_MODEL).map_err(|source| Error::File(path.to_owned(), source))?;
         let extension = path.extension().and_then(|extension| extension.to_str());
         let Some(format) = FORMATS.iter().find(|format| Some(format.extension) == extension) else {
             let known: Vec<String> = FORMATS.iter().map(|format| format!(".{}", format.extension)).collect();
@@ -50,8 +57,26 @@ impl Model {
             Failure::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
             Failure::File(other, source) => Error::File(other, source),
         })?;
+        finite(&graph).map_err(|reason| Error::Malformed(path.to_owned(), reason))?;
         simplify(&mut graph);
         let reshaped = outer_moves(&mut graph);
         Ok(Self { graph, reshaped })
     }
+}
+
+/// An error if a network computes with a constant that is not finite. A limit may be infinite, which is no limit.
+fn finite(graph: &Graph) -> Result<(), String> {
+    for node in &graph.nodes {
+        if matches!(node.op, Op::Binary(Binary::Max | Binary::Min) | Op::Concat { .. }) {
+            continue;
+        }
+        for &id in &node.inputs {
+            let Some(values) = graph.constant(id) else { continue };
+            if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+                let name = &graph.tensor(id).name;
+                return Err(format!("node {:?}: value {at} of its constant {name:?} is {}", node.name, values[at]));
+            }
+        }
+    }
+    Ok(())
 }

@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 
+use nvdla_runtime::Cancel;
+
 /// What a user specifies about a model that its file leaves open.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -11,4 +13,6 @@ pub struct Options {
     pub shapes: HashMap<String, Vec<usize>>,
     /// The names of the tensors that are to be outputs. Empty: the model's outputs.
     pub outputs: Vec<String>,
+    /// Ends the reading, and every later computation with the network.
+    pub cancel: Cancel,
 }

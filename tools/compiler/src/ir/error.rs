@@ -20,7 +20,7 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node \"{}\" ({}", self.node, self.operator)?;
+        write!(f, "node {:?} ({}", self.node, self.operator.escape_debug())?;
         for (k, shape) in self.shapes.iter().enumerate() {
             let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
             write!(
@@ -47,7 +47,8 @@ impl fmt::Display for Unreadable {
             write!(f, "\n  {refusal}")?;
         }
         if !self.1.is_empty() {
-            write!(f, "\n  the nodes before them can be compiled: --outputs {}", self.1.join(","))?;
+            let names: Vec<_> = self.1.iter().map(|name| name.escape_debug().to_string()).collect();
+            write!(f, "\n  the nodes before them can be compiled, with these outputs: {}", names.join(","))?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@
 //! Every operator determines its output's shape from its inputs' shapes ([`infer`]). [`Graph::add`] applies this, so the shapes
 //! of a graph are always consistent.
 
+pub(crate) mod budget;
 pub mod error;
 mod ids;
 pub mod infer;
@@ -97,6 +98,8 @@ pub struct Graph {
     pub inputs: Vec<TensorId>,
     /// The tensors that the user receives.
     pub outputs: Vec<TensorId>,
+    /// What the model may still make the compiler compute, and what ends the compilation.
+    pub(crate) budget: budget::Budget,
 }
 
 impl Graph {
@@ -157,7 +160,7 @@ impl Graph {
     ) -> Result<TensorId, String> {
         let (name, values) = (name.into(), values.into());
         if infer::elements(shape)? != values.len() {
-            return Err(format!("\"{name}\" has {} values for the shape {shape:?}", values.len()));
+            return Err(format!("{name:?} has {} values for the shape {shape:?}", values.len()));
         }
         self.push(name, shape.to_vec(), Some(values))
     }
@@ -183,39 +186,38 @@ impl Graph {
         let mut known = vec![false; self.tensors.len()];
         for (k, tensor) in self.tensors.iter().enumerate() {
             known[k] = tensor.constant.is_some();
-            let elements = infer::elements(&tensor.shape).map_err(|reason| format!("\"{}\": {reason}", tensor.name))?;
+            let elements = infer::elements(&tensor.shape).map_err(|reason| format!("{:?}: {reason}", tensor.name))?;
             if tensor.constant.as_ref().is_some_and(|values| values.len() != elements) {
-                return Err(format!("constant \"{}\" does not have {elements} values", tensor.name));
+                return Err(format!("constant {:?} does not have {elements} values", tensor.name));
             }
         }
         for &id in &self.inputs {
             if std::mem::replace(&mut known[id.0], true) {
-                return Err(format!("input \"{}\" is a constant, or is listed twice", self.tensor(id).name));
+                return Err(format!("input {:?} is a constant, or is listed twice", self.tensor(id).name));
             }
         }
         for node in &self.nodes {
             if let Some(&id) = node.inputs.iter().find(|id| !known[id.0]) {
-                return Err(format!("node \"{}\" reads \"{}\" before it is known", node.name, self.tensor(id).name));
+                return Err(format!("node {:?} reads {:?} before it is known", node.name, self.tensor(id).name));
             }
             let shapes: Vec<_> = node.inputs.iter().map(|&id| self.shape(id)).collect();
-            let shape =
-                infer::infer(&node.op, &shapes).map_err(|reason| format!("node \"{}\": {reason}", node.name))?;
+            let shape = infer::infer(&node.op, &shapes).map_err(|reason| format!("node {:?}: {reason}", node.name))?;
             if shape != self.shape(node.output) {
                 let stored = self.shape(node.output);
-                return Err(format!("node \"{}\" makes {shape:?}, its output has {stored:?}", node.name));
+                return Err(format!("node {:?} makes {shape:?}, its output has {stored:?}", node.name));
             }
             if std::mem::replace(&mut known[node.output.0], true) {
-                return Err(format!("\"{}\" has two origins", self.tensor(node.output).name));
+                return Err(format!("{:?} has two origins", self.tensor(node.output).name));
             }
         }
         match self.outputs.iter().find(|id| !known[id.0]) {
-            Some(&id) => Err(format!("output \"{}\" is computed by no node", self.tensor(id).name)),
+            Some(&id) => Err(format!("output {:?} is computed by no node", self.tensor(id).name)),
             None => Ok(()),
         }
     }
 
     fn push(&mut self, name: String, shape: Vec<usize>, constant: Option<Arc<[f32]>>) -> Result<TensorId, String> {
-        infer::elements(&shape).map_err(|reason| format!("\"{name}\": {reason}"))?;
+        infer::elements(&shape).map_err(|reason| format!("{name:?}: {reason}"))?;
         self.tensors.push(Tensor { name, shape, constant, quantization: None });
         Ok(TensorId(self.tensors.len() - 1))
     }

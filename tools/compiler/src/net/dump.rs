@@ -35,7 +35,7 @@ pub fn dot(net: &Net) -> String {
     };
     for &id in &net.inputs {
         let box_name = format!("input{id}");
-        line(format!("{box_name} [label=\"{}\", shape=ellipse];", quoted(&net.tensors[id].name)));
+        line(format!("{box_name} [label={:?}, shape=ellipse];", quoted(&net.tensors[id].name)));
         maker[id] = Some(box_name);
     }
     for (number, step) in net.steps.iter().enumerate() {
@@ -46,7 +46,7 @@ pub fn dot(net: &Net) -> String {
         for post in &step.post_ops {
             let _ = write!(label, "\\n{}", quoted(&name(post)));
         }
-        line(format!("step{number} [label=\"{label}\"];"));
+        line(format!("step{number} [label={label:?}];"));
         for id in step.reads() {
             let tensor = &net.tensors[id];
             let [c, h, w] = tensor.shape;
@@ -58,7 +58,7 @@ pub fn dot(net: &Net) -> String {
     }
     for &id in &net.outputs {
         let from = maker[id].clone().unwrap_or_else(|| format!("tensor{id}"));
-        line(format!("output{id} [label=\"{}\", shape=ellipse];", quoted(&net.tensors[id].name)));
+        line(format!("output{id} [label={:?}, shape=ellipse];", quoted(&net.tensors[id].name)));
         let [c, h, w] = net.tensors[id].shape;
         line(format!("{from} -> output{id} [label=\"{id}: {c}x{h}x{w}\"];"));
     }

@@ -23,15 +23,15 @@ pub fn verify(net: &Net) -> Result<(), String> {
         }
         let name = |id: usize| &net.tensors[id].name;
         if let Some(id) = step.reads().find(|&id| !made[id]) {
-            return Err(at(format!("tensor {id} (\"{}\") is read before it is made", name(id))));
+            return Err(at(format!("tensor {id} ({:?}) is read before it is made", name(id))));
         }
         if std::mem::replace(&mut made[step.output], true) {
-            return Err(at(format!("tensor {} (\"{}\") is made twice", step.output, name(step.output))));
+            return Err(at(format!("tensor {} ({:?}) is made twice", step.output, name(step.output))));
         }
         shapes(net, step).map_err(at)?;
     }
     match net.outputs.iter().find(|&&id| !made[id]) {
-        Some(id) => Err(format!("output {id} (\"{}\") is not made", net.tensors[*id].name)),
+        Some(id) => Err(format!("output {id} ({:?}) is not made", net.tensors[*id].name)),
         None => Ok(()),
     }
 }

@@ -17,6 +17,36 @@ fn bits(value: f64) -> i16 {
     half::from_f32(value as f32).to_bits() as i16
 }
 
+/// The greatest number in half precision.
+const GREATEST: f32 = 65504.0;
+
+/// Warnings of constants that half precision does not hold.
+pub(crate) fn saturated(net: &Net) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for step in &net.steps {
+        let mut values: Vec<&[f32]> = Vec::new();
+        if let Kind::Convolution(conv) = &step.kind {
+            values.extend([&conv.weights[..], &conv.bias[..]]);
+        }
+        for post in &step.post_ops {
+            match post {
+                PostOp::Affine(scale, shift) => values.extend([&scale[..], &shift[..]]),
+                PostOp::Slopes(slopes) => values.push(slopes),
+                _ => {}
+            }
+        }
+        let beyond: Vec<f32> = values.iter().flat_map(|values| values.iter()).map(|value| value.abs()).collect();
+        let count = beyond.iter().filter(|value| **value > GREATEST).count();
+        if count > 0 {
+            let (name, most) = (&net.tensors[step.output].name, beyond.iter().copied().fold(0.0, f32::max));
+            warnings.push(format!(
+                "{name:?}: {count} of its constants, up to {most}, are beyond half precision, which ends at {GREATEST}"
+            ));
+        }
+    }
+    warnings
+}
+
 impl Quantizer<'_> {
     pub(crate) fn float_convolution(&mut self, step: &Step, conv: &Convolution, pipe: Pipe, mode: Mode) -> Numbers {
         debug_assert!(mode != Mode::Image, "fp16 inputs are feature cubes");

@@ -2,6 +2,7 @@
 
 //! A compiled network.
 
+use nvdla_runtime::Cancel;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::Lut;
 
@@ -26,6 +27,8 @@ pub struct Compiled {
     pub bytes: Vec<Bytes>,
     /// The places of tensors in memory, for [`crate::evaluate::measure`].
     pub layout: Layout,
+    /// Ends runs of the network on the model.
+    pub(crate) cancel: Cancel,
 }
 
 /// The steps of a network with their numbers.

@@ -2,6 +2,7 @@
 
 //! Writes a [`Report`] as one HTML page without other files: totals, the pools over time, operations, steps, nodes.
 
+use nvdla_runtime::program::plain;
 use std::fmt::Write;
 
 use crate::output::report::{BufferReport, Report};
@@ -16,7 +17,8 @@ const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:
 
 /// Escapes a text for HTML.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    // Names come from the model, and may try to change how the page looks.
+    plain(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Writes a table: titles, each with whether its column has numbers, and rows.

@@ -85,10 +85,10 @@ pub(super) fn extract(survey: &Survey, group: &[usize], read: &HashSet<&str>) ->
         for name in survey.nodes[k].outputs.iter().filter(|name| read.contains(name.as_str())) {
             let fail = |reason: String| Failure { nodes: vec![(k, reason)], reason: String::new() };
             let Some(Value::Activation(id, quantization)) = survey.values.get(name) else {
-                return Err(fail(format!("its output \"{name}\" is constant and something else reads it")));
+                return Err(fail(format!("its output {name:?} is constant and something else reads it")));
             };
             if !made.contains(id) {
-                return Err(fail(format!("it passes \"{name}\" on and computes nothing")));
+                return Err(fail(format!("it passes {name:?} on and computes nothing")));
             }
             let place = part.tensor(*id);
             let index = part.graph.outputs.iter().position(|&other| other == place).unwrap_or_else(|| {

@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
-use crate::import::format::Failure;
+use nvdla_runtime::files;
+
+use crate::import::format::{Failure, MAX_MODEL};
 use crate::import::model::{Error, Options};
 use crate::import::onnx;
 use crate::survey::Survey;
@@ -19,7 +21,7 @@ pub fn survey(path: &Path, options: &Options) -> Result<Survey, Error> {
     if path.extension().and_then(|extension| extension.to_str()) != Some("onnx") {
         return Err(malformed("the extension is not .onnx; only ONNX models are divided".to_owned()));
     }
-    let bytes = std::fs::read(path).map_err(|source| Error::File(path.to_owned(), source))?;
+    let bytes = files::read(path, MAX_MODEL).map_err(|source| Error::File(path.to_owned(), source))?;
     let folder = path.parent().map(|folder| if folder == Path::new("") { Path::new(".") } else { folder });
     onnx::survey::survey(bytes.into(), folder, options).map_err(|error| match error {
         Failure::Malformed(reason) => malformed(reason),

@@ -54,7 +54,7 @@ impl<'a> Trial<'a> {
             compiler::Error::Calibration(calibrate::Error::Missing(tensors)) => {
                 let mut found = Vec::new();
                 for name in tensors.iter().map(|name| name.trim_matches('"')) {
-                    let reason = format!("no range is known for \"{name}\"");
+                    let reason = format!("no range is known for {name:?}");
                     found.extend(self.around(nodes, name).into_iter().map(|k| (k, reason.clone())));
                 }
                 Failure { nodes: found, reason: format!("no range is known for {}", tensors.join(", ")) }

@@ -151,7 +151,7 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
             }
             (Some(&scale), _, None) => Ok(Scale { scale, zero: 0 }),
             (None, ..) if !used[id] => Ok(Scale { scale: 1.0, zero: 0 }),
-            (None, ..) => Err(Error::Network(format!("the range of tensor \"{}\" is not known", tensor.name))),
+            (None, ..) => Err(Error::Network(format!("the range of tensor {:?} is not known", tensor.name))),
         }
     };
     net.tensors.iter().enumerate().map(scale).collect()

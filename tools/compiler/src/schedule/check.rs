@@ -66,7 +66,7 @@ pub fn check(program: &Program, plan: &Plan) -> Result<(), Error> {
                     };
                     let tensor = |at: usize| &program.steps[operations[at].step].tensor;
                     return Err(Error::Network(format!(
-                        "operation {later} (\"{}\") {what}, {earlier} (\"{}\"): a bug in the compiler",
+                        "operation {later} ({:?}) {what}, {earlier} ({:?}): a bug in the compiler",
                         tensor(later),
                         tensor(earlier)
                     )));

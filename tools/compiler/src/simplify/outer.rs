@@ -28,7 +28,7 @@ pub struct Reshaped {
 impl std::fmt::Display for Reshaped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { name, model, graph, channels_last } = self;
-        write!(f, "\"{name}\" is {model:?} in the model, {graph:?} in the loadable, ")?;
+        write!(f, "{name:?} is {model:?} in the model, {graph:?} in the loadable, ")?;
         f.write_str(if *channels_last { "with the channels first" } else { "with its elements in the same order" })
     }
 }

@@ -15,11 +15,11 @@ mod tpu;
 mod weight;
 
 use std::error::Error;
-use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use nvdla_runtime::{files, program};
 
 use picture::Picture;
 
@@ -83,19 +83,15 @@ pub fn svg(picture: &Picture) -> String {
 /// Draws a layout to the file or terminal that the arguments select.
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let picture = picture(arguments)?;
-    let result = match &arguments.svg {
+    match &arguments.svg {
         None => {
             let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            io::stdout().write_all(picture.text(colour).as_bytes())
+            Ok(program::print(&picture.text(colour))?)
         }
-        Some(path) if path.as_os_str() == "-" => io::stdout().write_all(svg(&picture).as_bytes()),
+        Some(path) if path.as_os_str() == "-" => Ok(program::print(&svg(&picture))?),
         Some(path) => {
-            return fs::write(path, svg(&picture)).map_err(|error| format!("{}: {error}", path.display()).into())
+            let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+            Ok(files::write(path, svg(&picture)).map_err(failed)?)
         }
-    };
-    match result {
-        // The reader has closed the pipe.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
     }
 }

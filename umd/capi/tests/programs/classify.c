@@ -38,7 +38,10 @@ int main(int argc, char **argv)
     size_t at, best = 0;
     struct pollfd fds;
 
-    EXPECT(argc == 4);
+    if (argc != 4) {
+        fprintf(stderr, "usage: %s NET PICTURE DEVICE\n", argv[0]);
+        return 2;
+    }
     EXPECT(nvdla_network_open("/nonexistent", NULL, &network) == NVDLA_STATUS_FILE);
     EXPECT(strstr(nvdla_last_error(), "/nonexistent") != NULL);
     EXPECT(nvdla_network_open(NULL, NULL, &network) == NVDLA_STATUS_ARGUMENT);

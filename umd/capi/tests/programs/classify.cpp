@@ -5,12 +5,18 @@
 #include <nvdla.hpp>
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
 #include <iostream>
+#include <iterator>
+#include <sys/mman.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 int main(int argc, char **argv) {
     if (argc != 4) {
+        std::cerr << "usage: " << argv[0] << " NET PICTURE DEVICE\n";
         return 2;
     }
     try {
@@ -23,7 +29,23 @@ int main(int argc, char **argv) {
         }
     }
     try {
-        const auto network = nvdla::Network::load(argv[1], argv[3]);
+        std::ifstream file(argv[1], std::ios::binary);
+        const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
+        const auto network = nvdla::Network::fromMemory(bytes, argv[3]);
+        {
+            // The output's memory through a descriptor, which stays valid without its context.
+            auto context = network.context();
+            context.setInputImage(0, argv[2]);
+            const int fd = context.exportOutputTensor(0);
+            context.submit();
+            context.wait();
+            const auto output = context.outputBytes(0);
+            void *memory = mmap(nullptr, output.size(), PROT_READ, MAP_SHARED, fd, 0);
+            const bool same = memory != MAP_FAILED && std::memcmp(memory, output.data(), output.size()) == 0;
+            if (!same || !context.wait(std::chrono::milliseconds(0)) || close(fd) != 0) {
+                return 6;
+            }
+        }
         std::vector<std::size_t> classes(4);
         std::vector<std::thread> threads;
         for (auto &found : classes) {

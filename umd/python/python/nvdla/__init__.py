@@ -17,9 +17,11 @@ any object. A call that fails raises nvdla.Error.
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, SupportsFloat, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +48,27 @@ __all__ = [
 Path = str | os.PathLike[str]
 
 
+def _error(kind: str, text: str) -> Error:
+    error = Error(text)
+    error.kind = kind
+    return error
+
+
+def _numbers(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """The values as real numbers. Everything that is not a number is an error."""
+    if np.ma.is_masked(values):
+        raise _error("argument", "the array has masked values, which are no numbers")
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise _error("argument", f"elements of the type {array.dtype} are no real numbers")
+    return np.ascontiguousarray(array, np.float32)
+
+
+def _little(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array with little-endian elements, one after another."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+
+
 def devices() -> list[str]:
     """The device nodes of this machine that belong to an NVDLA driver."""
     return _nvdla.devices()
@@ -63,6 +86,8 @@ def compile(
     resize: Literal["stretch", "crop"] | None = None,
     optimize: Literal["time", "memory"] = "time",
     sram: int = 0,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    outputs: Sequence[str] = (),
 ) -> Loadable:
     """Compiles a trained network (ONNX, or NCNN's .param with .bin beside it) for a configuration of NVDLA.
 
@@ -72,15 +97,20 @@ def compile(
     (byte - mean) / std; mean and std are one number, or one per channel. resize says how calibration pictures of another
     size are fitted. optimize="memory" computes consecutive layers in bands of lines where that shrinks the memory of
     activations, and takes more time. sram is the size of the device's SRAM in bytes; activations then lie there where that
-    takes less time. The bytes of the result are the file: Path("net.nvdla").write_bytes(bytes(loadable)).
+    takes less time. shapes gives the shapes of inputs that the model leaves open, by their names. outputs names the tensors that
+    become outputs; nodes after them are left out. The compiler's warnings are Python's warnings. The bytes of the result are the file: Path("net.nvdla").write_bytes(bytes(loadable)).
     """
-    means = [mean] if isinstance(mean, (int, float)) else list(mean)
-    stds = [std] if isinstance(std, (int, float)) else list(std)
+    means, stds = (np.atleast_1d(_numbers(given)).tolist() for given in (mean, std))
     folder = None if calibrate is None else os.fspath(calibrate)
     if color is None and (resize is not None or means != [0.0] or stds != [1.0]):
         raise ValueError("mean, std and resize are for pictures: give color")
     pictures = (means, stds, color, resize)
-    return Loadable(_nvdla.compile(os.fspath(model), config, precision, folder, *pictures, optimize, sram))
+    given = {name: [operator.index(extent) for extent in shape] for name, shape in (shapes or {}).items()}
+    arguments = (config, precision, folder, *pictures, optimize, operator.index(sram), given, list(outputs))
+    loadable, found = _nvdla.compile(os.fspath(model), *arguments)
+    for warning in found:
+        warnings.warn(warning, stacklevel=2)
+    return Loadable(loadable)
 
 
 class Loadable:
@@ -108,6 +138,9 @@ class Loadable:
 
     def __bytes__(self) -> bytes:
         return bytes(self._loadable)
+
+    def __repr__(self) -> str:
+        return f"<nvdla.Loadable: {self.configuration}, {len(bytes(self))} bytes>"
 
 
 class Network:
@@ -139,6 +172,9 @@ class Network:
     def context(self) -> Context:
         """Creates a context. Its inputs are zero."""
         return Context(self, self._network.context())
+
+    def __repr__(self) -> str:
+        return f"<nvdla.Network: {self.loadable.configuration} on {self.device}>"
 
 
 class Surface(NamedTuple):
@@ -174,56 +210,69 @@ class Context:
         """Whether a submitted run has not ended."""
         return self._context.busy
 
-    def set_input(self, which: int | str, values: npt.ArrayLike) -> None:
+    def set_input(self, which: SupportsIndex | str, values: npt.ArrayLike) -> None:
         """Writes an input from an array of real numbers, whose dimensions are N, C, H and W.
 
         Adjacent dimensions may be joined, and dimensions of 1 may be left out. An array of other dimensions, for example with
         its channels last, is an error. The numbers are converted by the scale and zero point that the compiler wrote into
         the loadable. Without a scale they are the elements.
         """
-        array = np.ascontiguousarray(values, np.float32)
+        array = _numbers(values)
         self._context.set_numbers(which, array.shape, array.reshape(-1))
 
-    def set_input_bytes(self, which: int | str, data: Any) -> None:
-        """Writes an input's bytes, as they lie in memory, from any object with a buffer."""
+    def set_input_bytes(self, which: SupportsIndex | str, data: Any) -> None:
+        """Writes an input's bytes, as they lie in memory, from any object with a buffer.
+
+        The elements of an array are written in the order of the device's bytes, which is little-endian.
+        """
+        if isinstance(data, np.ndarray):
+            data = _little(data)
         self._context.set_bytes(which, np.frombuffer(data, np.uint8))
 
     def set_image(
         self,
-        which: int | str,
+        which: SupportsIndex | str,
         path: Path,
         *,
-        mean: Sequence[float] = (0.0, 0.0, 0.0, 0.0),
-        normalize: float = 1.0,
+        mean: Sequence[SupportsFloat] = (0.0, 0.0, 0.0, 0.0),
+        normalize: SupportsFloat = 1.0,
         order: Literal["bgr", "rgb"] = "bgr",
         resize: bool = False,
         background: tuple[int, int, int] | None = None,
     ) -> None:
-        """Writes an input from a picture file (pgm, ppm, png or jpeg), as `nvdla run --image` does."""
-        means = (*mean, 0.0, 0.0, 0.0, 0.0)[:4]
+        """Writes an input from a picture file (pgm, ppm, png or jpeg), as `nvdla run --image` does.
+
+        `order` is the colour of channel 0 first. `mean` and `normalize` are for inputs of more than 8 bits.
+        """
+        if order not in ("bgr", "rgb"):
+            raise _error("argument", f"there is no order {order!r}; there are bgr, rgb")
+        means = tuple(mean)
+        if len(means) > 4:
+            raise _error("argument", f"mean has {len(means)} numbers, and a picture at most 4 channels")
+        means = (*means, 0.0, 0.0, 0.0, 0.0)[:4]
         self._context.set_picture(
             which,
             os.fspath(path),
-            mean=(means[0], means[1], means[2], means[3]),
-            normalize=normalize,
+            mean=(float(means[0]), float(means[1]), float(means[2]), float(means[3])),
+            normalize=float(normalize),
             rgb=order == "rgb",
             resize=resize,
             background=background,
         )
 
-    def output(self, which: int | str) -> npt.NDArray[np.float32]:
+    def output(self, which: SupportsIndex | str) -> npt.NDArray[np.float32]:
         """Returns an output as real numbers in NCHW order. They are converted as in set_input."""
         return self._context.numbers(which).reshape(self._tensor("output", which).shape)
 
-    def memory(self, direction: Literal["input", "output"], which: int | str) -> npt.NDArray[np.uint8]:
+    def memory(self, direction: Literal["input", "output"], which: SupportsIndex | str) -> npt.NDArray[np.uint8]:
         """Returns the memory of a tensor as an array of bytes, without a copy.
 
         The array stays valid as long as it is used, and has NumPy's buffer protocol and DLPack. An output is read-only.
         Reads and writes during a run may or may not see the data of the run.
         """
-        return self._context.memory(direction == "output", which)
+        return self._context.memory(direction == "output", self._tensor(direction, which).index)
 
-    def view(self, direction: Literal["input", "output"], which: int | str) -> npt.NDArray[Any]:
+    def view(self, direction: Literal["input", "output"], which: SupportsIndex | str) -> npt.NDArray[Any]:
         """Returns the elements of a tensor without a copy, as an array over `memory`.
 
         An image tensor is (N, H, W, components). A feature tensor whose channels fit into one atom is (N, C, H, W). Any
@@ -248,11 +297,11 @@ class Context:
         strides = (one, tensor.surface_stride, tensor.line_stride, tensor.atom, dtype.itemsize)
         return np.ndarray((n, -(-c // lanes), h, w, lanes), dtype, memory, strides=strides)
 
-    def run(self, timeout: float | None = None) -> float:
+    def run(self, timeout: SupportsFloat | None = None) -> float:
         """Runs the network, and returns the seconds that its tasks took. Each task has `timeout` seconds."""
         return self._context.run(timeout)
 
-    def run_surfaces(self, timeout: float | None = None) -> list[Surface]:
+    def run_surfaces(self, timeout: SupportsFloat | None = None) -> list[Surface]:
         """Runs the network, and returns what each operation wrote, in the order in which they completed."""
         surfaces = []
         for operation, elements in self._context.run_surfaces(timeout):
@@ -262,18 +311,19 @@ class Context:
             surfaces.append(Surface(operation, array))
         return surfaces
 
-    def submit(self, timeout: float | None = None) -> Run:
+    def submit(self, timeout: SupportsFloat | None = None) -> Run:
         """Submits a run, and returns before it has ended. `Run.wait` waits for it, as does `await` in an event loop."""
         return self._context.submit(timeout)
 
-    def _tensor(self, direction: Literal["input", "output"], which: int | str) -> Tensor:
+    def __repr__(self) -> str:
+        names = [", ".join(repr(tensor.name) for tensor in tensors) for tensors in (self.inputs, self.outputs)]
+        return f"<nvdla.Context: {names[0]} -> {names[1]}>"
+
+    def _tensor(self, direction: Literal["input", "output"], which: SupportsIndex | str) -> Tensor:
+        if direction not in ("input", "output"):
+            raise _error("argument", f"there is no direction {direction!r}; there are input, output")
         tensors = self.inputs if direction == "input" else self.outputs
-        for tensor in tensors:
-            if which in (tensor.index, tensor.name):
-                return tensor
-        # The library's own error lists the tensors.
-        self._context.memory(direction == "output", which)
-        raise IndexError(f"there is no {direction} {which!r}")
+        return tensors[self._context.find(direction == "output", which)]
 
 
 def pack(
@@ -286,7 +336,9 @@ def pack(
     """
     if array.ndim != 3:
         raise ValueError(f"a cube has 3 dimensions, not {array.ndim}")
-    plain = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    if array.dtype.kind not in "biuf":
+        raise _error("argument", f"elements of the type {array.dtype} are no numbers")
+    plain = _little(array).reshape(-1).view(np.uint8)
     c, h, w = array.shape
     return _nvdla.pack(plain, (c, h, w), array.itemsize, atom, strides)
 
@@ -301,4 +353,4 @@ def unpack(
     """Returns the elements of a feature cube in CHW order. The inverse of `pack`."""
     kind = np.dtype(dtype)
     plain = _nvdla.unpack(np.frombuffer(memory, np.uint8), shape, kind.itemsize, atom, strides)
-    return plain.view(kind).reshape(shape)
+    return plain.view(kind.newbyteorder("<")).astype(kind, copy=False).reshape(shape)

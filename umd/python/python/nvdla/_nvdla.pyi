@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,8 @@ class Error(Exception):
     """A call that failed."""
 
     kind: str
-    """The kind of the failure: "argument", "file", "loadable", "refused", "memory", "device", "deadline", "busy", "unsupported" or
-    "other"."""
+    """The kind of the failure: "argument", "file", "loadable", "refused", "memory", "device", "deadline", "busy", "unsupported",
+    "cancelled" or "other"."""
 
 def compile(
     model: str,
@@ -26,7 +26,9 @@ def compile(
     resize: str | None,
     optimize: str,
     sram: int,
-) -> bytes: ...
+    shapes: dict[str, list[int]],
+    outputs: list[str],
+) -> tuple[bytes, list[str]]: ...
 
 class Tensor:
     """An input or output of a network."""
@@ -117,11 +119,12 @@ class Context:
     def network(self) -> Network: ...
     @property
     def busy(self) -> bool: ...
-    def set_numbers(self, which: int | str, shape: tuple[int, ...], values: npt.NDArray[np.float32]) -> None: ...
-    def set_bytes(self, which: int | str, bytes: npt.NDArray[np.uint8]) -> None: ...
+    def find(self, output: bool, which: SupportsIndex | str) -> int: ...
+    def set_numbers(self, which: SupportsIndex | str, shape: tuple[int, ...], values: npt.NDArray[np.float32]) -> None: ...
+    def set_bytes(self, which: SupportsIndex | str, bytes: npt.NDArray[np.uint8]) -> None: ...
     def set_picture(
         self,
-        which: int | str,
+        which: SupportsIndex | str,
         path: str,
         *,
         mean: tuple[float, float, float, float],
@@ -130,23 +133,26 @@ class Context:
         resize: bool,
         background: tuple[int, int, int] | None,
     ) -> None: ...
-    def numbers(self, which: int | str) -> npt.NDArray[np.float32]: ...
-    def memory(self, output: bool, which: int | str) -> npt.NDArray[np.uint8]: ...
-    def run(self, timeout: float | None) -> float: ...
-    def run_surfaces(self, timeout: float | None) -> list[tuple[Operation, npt.NDArray[np.uint8] | None]]: ...
-    def submit(self, timeout: float | None) -> Run: ...
+    def numbers(self, which: SupportsIndex | str) -> npt.NDArray[np.float32]: ...
+    def memory(self, output: bool, which: SupportsIndex | str) -> npt.NDArray[np.uint8]: ...
+    def run(self, timeout: SupportsFloat | None) -> float: ...
+    def run_surfaces(self, timeout: SupportsFloat | None) -> list[tuple[Operation, npt.NDArray[np.uint8] | None]]: ...
+    def submit(self, timeout: SupportsFloat | None) -> Run: ...
 
 class Run:
-    """A submitted run. It is not stopped when this object goes."""
+    """A submitted run. It is not stopped when this object goes. Any number of tasks may await it."""
 
     def fileno(self) -> int:
         """A file descriptor that becomes readable when the run has ended. It belongs to this object."""
     @property
     def done(self) -> bool:
         """Whether the run has ended."""
-    def wait(self, timeout: float | None = None) -> float:
+    def wait(self, timeout: SupportsFloat | None = None) -> float:
         """Waits at most `timeout` seconds, and returns the seconds that the run took. Raises TimeoutError if the run has not
         ended by then. The result of a run is returned once."""
+    def cancel(self) -> None:
+        """Ends the run. Its result is then an Error of the kind "cancelled", unless it has ended before."""
+    def _result(self) -> float: ...
     def __await__(self) -> Generator[Any, None, float]: ...
 
 def devices() -> list[str]: ...

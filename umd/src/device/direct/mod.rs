@@ -13,6 +13,7 @@
 //! `docs/direct.md` says which of them suits which board.
 
 pub(super) mod error;
+mod messages;
 pub(super) mod selection;
 mod transport;
 mod uio;
@@ -34,9 +35,11 @@ use super::contract::{Device, TIME_LIMIT};
 use super::drive::{self, Clock, Done, Driven};
 use super::error::Error;
 use super::pages::Pages;
+use super::process::Owner;
 use super::store::{reachable, Buffer, Store};
 use super::tasks::{Tasks, Ticket};
 use super::types::{AddressEntry, Buffers, DeviceInfo, Handle, Kind, Observer, TaskReport};
+use crate::cancel::Cancel;
 
 pub use error::OpenError;
 pub use selection::{DirectSelection, DirectSelectionError};
@@ -48,6 +51,8 @@ const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The interval at which a device that is not ready for an operation is polled.
 const RETRY_INTERVAL: Duration = Duration::from_micros(200);
+/// The longest wait between two looks at whether the run was cancelled.
+const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
 /// The default time limit of a task on hardware, as in the kernel module.
 const HARDWARE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a device without reset has to complete the running operations.
@@ -83,6 +88,12 @@ pub struct DirectDevice {
     simulated: bool,
     /// Why the device accepts no more tasks.
     broken: Option<String>,
+    /// The process that opened it.
+    owner: Owner,
+    /// Ends the running task.
+    cancel: Option<Cancel>,
+    /// How long the interrupt has been waited for.
+    waited: Duration,
 }
 
 impl std::fmt::Debug for DirectDevice {
@@ -152,6 +163,9 @@ impl DirectDevice {
             interrupt_timeout: INTERRUPT_TIMEOUT,
             simulated,
             broken: None,
+            owner: Owner::current(),
+            cancel: None,
+            waited: Duration::ZERO,
         })
     }
 
@@ -293,6 +307,10 @@ impl Device for DirectDevice {
         self.store.share(handle)
     }
 
+    fn stop_on(&mut self, cancel: Option<Cancel>) {
+        self.cancel = cancel;
+    }
+
     fn can_observe(&self) -> bool {
         true
     }
@@ -326,9 +344,11 @@ impl Driven for DirectDevice {
     }
 
     fn prepare(&mut self, _: &Ticket, task: &Task<Vec<Slot>>, addresses: &[AddressEntry]) -> Result<(), Error> {
+        self.owner.check()?;
         if let Some(why) = &self.broken {
             return Err(self.lost(why.clone(), None));
         }
+        self.waited = Duration::ZERO;
         self.writes.clear();
         if self.transport.copies() {
             self.writes = self.writes(task, addresses);
@@ -365,8 +385,16 @@ impl Driven for DirectDevice {
                 (None, false) => Error::Deadline { timeout: clock.limit, failure },
             });
         }
+        let mut longest = self.interrupt_timeout;
+        if let Some(cancel) = &self.cancel {
+            if cancel.is_cancelled() {
+                self.end();
+                return Err(Error::Cancelled);
+            }
+            longest = longest.min(CANCEL_INTERVAL);
+        }
         let left = Duration::from_nanos(clock.deadline().saturating_sub(clock.now()));
-        let nap = left.min(if poll { RETRY_INTERVAL } else { self.interrupt_timeout });
+        let nap = left.min(if poll { RETRY_INTERVAL } else { longest });
         let came = match self.transport.wait(nap) {
             Ok(came) => came,
             Err(error) => {
@@ -374,9 +402,11 @@ impl Driven for DirectDevice {
                 return Err(self.lost(format!("waiting for its interrupt failed: {error}"), failure));
             }
         };
-        if !came && poll {
+        self.waited = if came { Duration::ZERO } else { self.waited + nap };
+        if !came && (poll || self.waited < left.min(self.interrupt_timeout)) {
             return Ok(());
         }
+        self.waited = Duration::ZERO;
         let taken = self.engine.interrupt(&mut Registers(&mut *self.transport));
         if taken && !came && !self.engine.is_gone() {
             if self.interrupt_timeout != POLL_INTERVAL {
@@ -397,6 +427,10 @@ impl Driven for DirectDevice {
 
 impl Drop for DirectDevice {
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            // The device works for the process that has forked this one.
+            return;
+        }
         if self.engine.is_busy() || self.broken.is_some() {
             // The result of this task was not awaited. The device must not access buffers after they are freed.
             if let Err(error) = self.transport.reset() {

@@ -2,6 +2,7 @@
 
 //! `DirectDevice` over a model in this process, with faults of the transport.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nvdla_model::device::Model;

@@ -2,7 +2,7 @@
 
 //! A device in another process, through a UNIX socket: `nvdla_vp`, or any other server of the protocol vfio-user.
 //!
-//! The client of the crate `vfio_user` waits for each answer without a time limit. Therefore it runs in a separate
+//! The client waits for each answer without a time limit. Therefore it runs in a separate
 //! thread, and this side waits for the thread with a limit. Register writes are passed to the thread without waiting,
 //! like posted writes on a bus. The next read reports an error of an earlier write.
 //!
@@ -20,11 +20,11 @@ use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_ACTION_UNMASK, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE,
     VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
 };
-use vfio_user::{Client, Error};
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
 use super::super::store::Buffer;
 use super::error::OpenError;
+use super::messages::Client;
 use super::selection::DirectSelection;
 use super::transport::{OpenedTransport, Transport};
 use super::vfio::{BUS_MASTER, COMMAND, MEMORY_SPACE};
@@ -34,7 +34,7 @@ use super::window::{self, NO_ANSWER};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request to the thread, which it makes with the client. The thread ends after an error.
-type Request = Box<dyn FnOnce(&mut Client) -> Result<(), Error> + Send>;
+type Request = Box<dyn FnOnce(&mut Client) -> io::Result<()> + Send>;
 
 /// The socket.
 struct Socket {
@@ -72,8 +72,7 @@ impl Socket {
         })?;
         match first.recv_timeout(answer) {
             Ok(Ok(())) => Ok(Self { requests, lost, answer }),
-            Ok(Err(Error::Connect(error))) => Err(error),
-            Ok(Err(error)) => Err(io::Error::other(error)),
+            Ok(Err(error)) => Err(error),
             Err(_) => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 format!("no answer within {answer:?}; the simulator may have another client"),
@@ -82,7 +81,7 @@ impl Socket {
     }
 
     /// Makes a request with the client, without waiting for its end.
-    fn post(&self, work: impl FnOnce(&mut Client) -> Result<(), Error> + Send + 'static) {
+    fn post(&self, work: impl FnOnce(&mut Client) -> io::Result<()> + Send + 'static) {
         // If the thread has ended, it has recorded the reason.
         let _ = self.requests.send(Box::new(work));
     }
@@ -90,7 +89,7 @@ impl Socket {
     /// Makes a request with the client after all posted ones, and waits for its result.
     fn call<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Client) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&mut Client) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let lost = || io::Error::other(self.failure().unwrap_or_else(|| "the connection has ended".into()));
         if self.lost.get().is_some() {
@@ -146,15 +145,14 @@ impl VfioUser {
         let event =
             EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).map_err(failed("cannot make an event for the interrupt"))?;
         let window = socket
-            .call(|client| Ok(client.region(VFIO_PCI_BAR0_REGION_INDEX).map_or(0, |region| region.size)))
+            .call(|client| client.region_size(VFIO_PCI_BAR0_REGION_INDEX))
             .map_err(failed("the simulator does not answer"))?;
         if window == 0 {
             return Err(OpenError::new(selection, "the simulated device has no register window (BAR 0)"));
         }
         let count = |index| {
             socket
-                .call(move |client| client.get_irq_info(index))
-                .map(|info| info.count)
+                .call(move |client| client.interrupts(index))
                 .map_err(failed("the simulator does not report its interrupts"))
         };
         let interrupt = if count(VFIO_PCI_MSI_IRQ_INDEX)? > 0 {
@@ -168,7 +166,7 @@ impl VfioUser {
         socket
             .call(move |client| {
                 let flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
-                client.set_irqs(interrupt, flags, 0, 1, &[fd])
+                client.set_interrupt(interrupt, flags, &[fd])
             })
             .map_err(failed("the simulator does not accept the event for the interrupt"))?;
         Ok(Self { socket, event, interrupt })
@@ -201,7 +199,7 @@ impl Transport for VfioUser {
     fn unmask(&mut self) -> io::Result<()> {
         if self.interrupt == VFIO_PCI_INTX_IRQ_INDEX {
             let flags = VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_UNMASK;
-            self.socket.post(move |client| client.set_irqs(VFIO_PCI_INTX_IRQ_INDEX, flags, 0, 1, &[]));
+            self.socket.post(move |client| client.set_interrupt(VFIO_PCI_INTX_IRQ_INDEX, flags, &[]));
         }
         Ok(())
     }
@@ -221,7 +219,7 @@ impl Transport for VfioUser {
     fn map(&mut self, buffer: &Buffer) -> io::Result<()> {
         let file = buffer.file().ok_or(io::ErrorKind::Unsupported)?.try_clone()?;
         let (address, length) = (buffer.address(), buffer.pages().len() as u64);
-        self.socket.call(move |client| client.dma_map(0, address, length, file.as_raw_fd()))
+        self.socket.call(move |client| client.map(address, length, file.as_raw_fd()))
     }
 
     fn unmap(&mut self, buffer: &Buffer) -> io::Result<()> {
@@ -230,7 +228,7 @@ impl Transport for VfioUser {
             return Ok(());
         }
         let (address, length) = (buffer.address(), buffer.pages().len() as u64);
-        self.socket.call(move |client| client.dma_unmap(address, length))
+        self.socket.call(move |client| client.unmap(address, length))
     }
 
     fn failure(&self) -> Option<String> {
@@ -248,7 +246,7 @@ mod tests {
     fn a_server_that_does_not_answer_is_given_up() {
         let path = std::env::temp_dir().join(format!("nvdla-silent-{}", std::process::id()));
         let selection = DirectSelection::VfioUser(path.clone());
-        let text = |error: &OpenError| format!("{error}: {:?}", error.source);
+        let text = |error: &OpenError| format!("{error}: {:?}", std::error::Error::source(error));
         let missing = VfioUser::open(&selection, &path, Duration::from_millis(50)).map(drop).unwrap_err();
         assert!(text(&missing).contains("start the simulator first"), "{missing}");
         let listener = UnixListener::bind(&path).unwrap();

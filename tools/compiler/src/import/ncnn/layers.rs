@@ -202,7 +202,7 @@ impl Reader<'_> {
             None => Self::extents(l)?,
         };
         if shape.len() < 2 {
-            return Err(format!("its shape is not known; give it as --shape {name}=1x3x224x224"));
+            return Err(format!("its shape is not known; give it with the option shape, as {name}=1x3x224x224"));
         }
         Ok(shape)
     }

@@ -14,13 +14,18 @@ mod reader;
 
 use std::collections::{BTreeMap, HashMap};
 
+use nvdla_runtime::files;
+
 use crate::import::format::{Failure, Format};
 use crate::import::options::Options;
+use crate::ir::budget::Budget;
 use crate::ir::{Graph, Refusal, TensorId, Unreadable};
 use reader::{Blob, Layer, Reader, Weights};
 
 /// The first line of a `.param` file.
 const MAGIC: &str = "7767517";
+/// The greatest size of a file of weights in bytes.
+const MAX_WEIGHTS: u64 = 4 << 30;
 
 /// Splits a `.param` file into its layers.
 fn parse(text: &str) -> Result<Vec<Layer<'_>>, String> {
@@ -30,7 +35,7 @@ fn parse(text: &str) -> Result<Vec<Layer<'_>>, String> {
     }
     let counts = lines.next().unwrap_or_default();
     let count = counts.split_whitespace().next().and_then(|count| count.parse::<usize>().ok());
-    let count = count.ok_or_else(|| format!("the number of layers, \"{counts}\""))?;
+    let count = count.ok_or_else(|| format!("the number of layers, {counts:?}"))?;
     let layers: Vec<_> = lines
         .enumerate()
         .map(|(k, line)| layer(line).map_err(|r| format!("layer {k}: {r}")))
@@ -43,18 +48,18 @@ fn parse(text: &str) -> Result<Vec<Layer<'_>>, String> {
 
 fn layer(line: &str) -> Result<Layer<'_>, String> {
     let mut words = line.split_whitespace();
-    let mut next = || words.next().ok_or_else(|| format!("the line \"{line}\" is cut off"));
+    let mut next = || words.next().ok_or_else(|| format!("the line {line:?} is cut off"));
     let (kind, name) = (next()?, next()?);
     let mut count = || {
         let word = next()?;
-        word.parse::<u16>().map_err(|_| format!("\"{name}\" has \"{word}\" inputs or outputs"))
+        word.parse::<u16>().map_err(|_| format!("{name:?} has {word:?} inputs or outputs"))
     };
     let (bottoms, tops) = (count()?, count()?);
     let bottoms = (0..bottoms).map(|_| next()).collect::<Result<_, _>>()?;
     let tops = (0..tops).map(|_| next()).collect::<Result<_, _>>()?;
     let (mut values, mut arrays) = (BTreeMap::new(), BTreeMap::new());
     for word in words {
-        let bad = || format!("\"{name}\" has the parameter \"{word}\"");
+        let bad = || format!("{name:?} has the parameter {word:?}");
         let (key, value) = word.split_once('=').ok_or_else(bad)?;
         let key: i32 = key.parse().map_err(|_| bad())?;
         let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or_else(bad);
@@ -78,7 +83,7 @@ pub const FORMAT: Format = Format {
     read: |path, bytes, options| {
         let text = String::from_utf8(bytes).map_err(|_| Failure::Malformed("a .param file is text".to_owned()))?;
         let weights = path.with_extension("bin");
-        let bin = std::fs::read(&weights).map_err(|source| Failure::File(weights, source))?;
+        let bin = files::read(&weights, MAX_WEIGHTS).map_err(|source| Failure::File(weights, source))?;
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         read(&text, &bin, &name, options)
     },
@@ -90,6 +95,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
     let layers = parse(param).map_err(malformed)?;
     let weights = Weights { bytes: bin, at: 0 };
     let mut reader = Reader { graph: Graph::new(name), blobs: HashMap::new(), weights };
+    reader.graph.budget = Budget::new((param.len() + bin.len()) as u64, options.cancel.clone());
     let mut refusals = Vec::new();
     let mut read_by_others: Vec<&str> = Vec::new();
     for layer in &layers {
@@ -97,7 +103,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
         for &bottom in &layer.bottoms {
             let blob = reader.blobs.get(bottom);
             inputs.push(*blob.ok_or_else(|| {
-                malformed(format!("layer \"{}\" reads \"{bottom}\", which no earlier layer writes", layer.name))
+                malformed(format!("layer {:?} reads {bottom:?}, which no earlier layer writes", layer.name))
             })?);
             read_by_others.push(bottom);
         }
@@ -122,7 +128,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
                 reader.graph.tensors[id.0].name = (*top).to_owned();
             }
             if reader.blobs.insert(top, id.map(|id| Blob { id })).is_some() {
-                return Err(malformed(format!("\"{}\" writes \"{top}\", which exists already", layer.name)));
+                return Err(malformed(format!("{:?} writes {top:?}, which exists already", layer.name)));
             }
         }
     }
@@ -140,7 +146,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
     }
     for name in names {
         let blob = reader.blobs.get(name).copied().flatten();
-        let id = blob.ok_or_else(|| malformed(format!("no layer writes the output \"{name}\"")))?.id;
+        let id = blob.ok_or_else(|| malformed(format!("no layer writes the output {name:?}")))?.id;
         if reader.graph.producer(id).is_some() && !reader.graph.outputs.contains(&id) {
             reader.graph.tensors[id.0].name = name.to_owned();
         }

@@ -167,7 +167,7 @@ pub(super) fn why_not(operator: &str) -> String {
         }
         "LSTM" | "GRU" | "RNN" | "Loop" | "Scan" | "If" => "recurrence and control flow are not supported".to_owned(),
         "ArgMax" | "ArgMin" | "TopK" | "NonMaxSuppression" | "NonZero" => {
-            "NVDLA computes no indices; leave it to the application, and name the tensor before it with --outputs"
+            "NVDLA computes no indices; leave it to the application, and name the tensor before it as an output"
                 .to_owned()
         }
         "DynamicQuantizeLinear" | "ConvInteger" | "MatMulInteger" => {
@@ -312,6 +312,7 @@ impl Reader {
         }
         // A count beyond every tensor's becomes an error.
         let numbers = count(&[((limit - start) / step).ceil().max(0.0) as usize])?;
+        self.graph.budget.spend(4 * numbers as u64, 0)?;
         let values: Vec<f32> = (0..numbers).map(|k| (start + k as f64 * step) as f32).collect();
         self.emit_constant(n, &[numbers], values)
     }

@@ -31,6 +31,7 @@ use prost::Message;
 
 use crate::import::format::{Failure, Format};
 use crate::import::options::Options;
+use crate::ir::budget::Budget;
 use crate::ir::{Graph, Refusal, Unreadable};
 use order::order;
 use reader::{Node, Reader, TensorValue};
@@ -47,6 +48,7 @@ pub const FORMAT: Format = Format {
 /// Reads a model from a file's bytes. `folder` is the folder of external data files.
 pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Graph, Failure> {
     let malformed = |reason: String| Failure::Malformed(reason);
+    let size = bytes.len() as u64;
     let model = proto::Model::decode(bytes).map_err(|error| malformed(format!("not an ONNX model: {error}")))?;
     let file = model.graph.ok_or_else(|| malformed("not an ONNX model: it has no graph".to_owned()))?;
     let default = |set: &&proto::OperatorSet| set.domain.is_empty() || set.domain == "ai.onnx";
@@ -66,6 +68,7 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     }
 
     let mut reader = Reader { graph: Graph::new(file.name.clone()), tensors: HashMap::new(), opset, readers };
+    reader.graph.budget = Budget::new(size, options.cancel.clone());
     let mut refusals = Vec::new();
     for tensor in &file.initializer {
         if !reader.readers.contains_key(&tensor.name) {
@@ -78,7 +81,7 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
             TensorValue::Unknown
         });
         if reader.tensors.insert(tensor.name.clone(), value).is_some() {
-            return Err(malformed(format!("two initializers have the name \"{}\"", tensor.name)));
+            return Err(malformed(format!("two initializers have the name {:?}", tensor.name)));
         }
     }
     for input in &file.input {
@@ -95,7 +98,7 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     for name in options.shapes.keys() {
         if !file.input.iter().any(|input| input.name == *name) {
             let names: Vec<_> = file.input.iter().map(|input| input.name.as_str()).collect();
-            return Err(malformed(format!("a shape is given for \"{name}\", the inputs are {}", names.join(", "))));
+            return Err(malformed(format!("a shape is given for {name:?}, the inputs are {}", names.join(", "))));
         }
     }
     for k in order {
@@ -116,8 +119,8 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     for name in &outputs {
         let id = match reader.tensors.get(name) {
             Some(TensorValue::Real(id) | TensorValue::Quantized(id, _)) if reader.graph.constant(*id).is_none() => *id,
-            Some(_) => return Err(malformed(format!("the output \"{name}\" does not depend on the inputs"))),
-            None => return Err(malformed(format!("no node computes the output \"{name}\""))),
+            Some(_) => return Err(malformed(format!("the output {name:?} does not depend on the inputs"))),
+            None => return Err(malformed(format!("no node computes the output {name:?}"))),
         };
         let graph = &mut reader.graph;
         // A node that was removed (Identity, Dropout) may have had the output's name.
@@ -152,6 +155,9 @@ impl Reader {
         let before = self.graph.tensors.len();
         let outputs = self.convert(node, &inputs, folder).map_err(refuse)?;
         for (k, value) in outputs.into_iter().enumerate() {
+            if let TensorValue::Integers(integers) = &value {
+                self.graph.budget.spend(8 * integers.values.len() as u64, 0).map_err(refuse)?;
+            }
             let Some(name) = node.proto.output.get(k).filter(|name| !name.is_empty()) else { continue };
             if let TensorValue::Real(id) | TensorValue::Quantized(id, _) = value {
                 if id.0 >= before {
@@ -163,7 +169,7 @@ impl Reader {
         for name in &node.proto.output {
             if !name.is_empty() && !self.tensors.contains_key(name) {
                 if self.readers.contains_key(name) {
-                    return Err(refuse(format!("its output \"{name}\" is not supported")));
+                    return Err(refuse(format!("its output {name:?} is not supported")));
                 }
                 self.tensors.insert(name.clone(), TensorValue::Unknown);
             }

@@ -13,7 +13,7 @@ pub(super) fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize
     for (k, node) in file.node.iter().enumerate() {
         for output in node.output.iter().filter(|output| !output.is_empty()) {
             if producers.insert(output, k).is_some() {
-                return Err(format!("two nodes compute \"{output}\""));
+                return Err(format!("two nodes compute {output:?}"));
             }
         }
     }
@@ -40,11 +40,11 @@ pub(super) fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize
         stack.push((k, next + 1));
         match producers.get(input.as_str()) {
             Some(&producer) if state[producer] == 1 => {
-                return Err(format!("node \"{}\" depends on its own output, through \"{input}\"", file.node[k].name));
+                return Err(format!("node {:?} depends on its own output, through {input:?}", file.node[k].name));
             }
             Some(&producer) => stack.push((producer, 0)),
             None if input.is_empty() || given.contains(input.as_str()) => {}
-            None => return Err(format!("no node computes \"{input}\", which node \"{}\" reads", file.node[k].name)),
+            None => return Err(format!("no node computes {input:?}, which node {:?} reads", file.node[k].name)),
         }
     }
     // If the file's own order is valid, it is kept, so that names and reports follow the model.

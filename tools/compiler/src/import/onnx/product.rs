@@ -108,7 +108,7 @@ impl Reader {
     fn weights(&self, id: TensorId) -> Result<Vec<usize>, String> {
         if self.graph.constant(id).is_none() {
             let name = &self.graph.tensor(id).name;
-            return Err(format!("its weights \"{name}\" are computed by the network; NVDLA needs constant weights"));
+            return Err(format!("its weights {name:?} are computed by the network; NVDLA needs constant weights"));
         }
         Ok(self.graph.shape(id).to_vec())
     }

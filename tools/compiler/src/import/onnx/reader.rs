@@ -116,7 +116,12 @@ impl Reader {
                 given.clone()
             }
             (Some(given), None) => given.clone(),
-            (None, None) => return Err(format!("its shape is not known; give it as --shape {}=…", input.name)),
+            (None, None) => {
+                return Err(format!(
+                    "its shape is not known; give it with the option shape, as {}=1x3x224x224",
+                    input.name.escape_debug()
+                ))
+            }
             (None, Some(shape)) => {
                 let extent = |(axis, dim): (usize, &proto::Dimension)| match dim.dim_value {
                     Some(value) if value > 0 => usize::try_from(value).ok(),
@@ -125,7 +130,13 @@ impl Reader {
                     _ => None,
                 };
                 let extents: Option<Vec<usize>> = shape.dim.iter().enumerate().map(extent).collect();
-                let reason = || format!("its shape {} is open; give it as --shape {}=…", written(shape), input.name);
+                let reason = || {
+                    format!(
+                        "its shape {} is open; give it with the option shape, as {}=1x3x224x224",
+                        written(shape),
+                        input.name.escape_debug()
+                    )
+                };
                 extents.ok_or_else(reason)?
             }
         };
@@ -161,6 +172,8 @@ impl Reader {
         values: impl Into<std::sync::Arc<[f32]>>,
     ) -> Result<TensorId, String> {
         let name = format!("{}/{}", node.name, self.graph.tensors.len());
+        let values = values.into();
+        self.graph.budget.spend(4 * values.len() as u64, 0)?;
         self.graph.add_constant(name, shape, values)
     }
 }
@@ -169,7 +182,7 @@ pub(super) fn written(shape: &proto::Shape) -> String {
     let dim = |dim: &proto::Dimension| match dim.dim_value {
         Some(value) => value.to_string(),
         None if dim.dim_param.is_empty() => "?".to_owned(),
-        None => dim.dim_param.clone(),
+        None => dim.dim_param.escape_debug().to_string(),
     };
     shape.dim.iter().map(dim).collect::<Vec<_>>().join("x")
 }

@@ -135,6 +135,7 @@ impl Reader {
                 let own = |k: usize| k.checked_sub(missing).and_then(|k| shape.get(k)).copied().unwrap_or(1);
                 let ones: Vec<usize> =
                     to.iter().enumerate().map(|(k, &to)| if own(k) == to { 1 } else { to }).collect();
+                self.graph.budget.spend(4 * count(&ones)? as u64, 0)?;
                 let ones = self.emit_constant(n, &ones, vec![1.0; count(&ones)?])?;
                 self.emit(n, Op::Binary(Binary::Mul), &[x, ones])
             }
@@ -298,6 +299,7 @@ impl Reader {
             "ConstantOfShape" => {
                 let shape = sizes(&Self::list(inputs, 0)?.ok_or("its shape is not a constant")?, "sizes")?;
                 let count = count(&shape)?;
+                self.graph.budget.spend(4 * count as u64, 0)?;
                 let value = n.attribute("value").and_then(|attribute| attribute.t.as_ref());
                 return match value.map_or(Ok(Value::Real(vec![1], [0.0].into())), |t| value::tensor(t, folder))? {
                     Value::Real(_, value) if value.len() == 1 => {

@@ -134,7 +134,7 @@ impl<'a> Surveyor<'a> {
                 TensorValue::Unknown
             });
             if self.reader.tensors.insert(tensor.name.clone(), value).is_some() {
-                return Err(Failure::Malformed(format!("two initializers have the name \"{}\"", tensor.name)));
+                return Err(Failure::Malformed(format!("two initializers have the name {:?}", tensor.name)));
             }
         }
         Ok(())
@@ -230,7 +230,7 @@ impl<'a> Surveyor<'a> {
 
     /// Why an input of a node is not known.
     fn missing(&self, node: &Node<'_>) -> String {
-        let reason = |name: &String| Some(format!("its input \"{name}\": {}", self.unknown.get(name.as_str())?));
+        let reason = |name: &String| Some(format!("its input {name:?}: {}", self.unknown.get(name.as_str())?));
         node.proto.input.iter().find_map(reason).unwrap_or_else(|| "an input is not known".to_owned())
     }
 
@@ -241,10 +241,10 @@ impl<'a> Surveyor<'a> {
             let real = matches!(*kind, types::FLOAT | types::FLOAT16);
             match self.reader.tensors.get(output) {
                 Some(TensorValue::Real(id)) if !real && self.reader.graph.constant(*id).is_none() => {
-                    return Err(format!("the elements of its output \"{output}\" are of type {kind}"));
+                    return Err(format!("the elements of its output {output:?} are of type {kind}"));
                 }
                 Some(TensorValue::Quantized(_, q)) if super::convert::limits(*kind) != Ok(q.limits) => {
-                    return Err(format!("the elements of its output \"{output}\" are of type {kind}"));
+                    return Err(format!("the elements of its output {output:?} are of type {kind}"));
                 }
                 _ => {}
             }

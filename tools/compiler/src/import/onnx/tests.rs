@@ -202,12 +202,12 @@ fn wrong_shapes_and_values_name_the_node() {
 fn dynamic_dimensions_are_given_by_the_user() {
     let mut model = plain();
     model.graph.as_mut().unwrap().input[0] = value("x", &[0, 2, -1, -1]);
-    assert!(refusal(&model, "x").contains("--shape x="));
-    let given = |shape: &[usize]| Options { shapes: [("x".to_owned(), shape.to_vec())].into(), outputs: vec![] };
+    assert!(refusal(&model, "x").contains("the option shape, as x="));
+    let given = |shape: &[usize]| Options { shapes: [("x".to_owned(), shape.to_vec())].into(), ..Options::default() };
     let graph = read(model.encode_to_vec().into(), None, &given(&[1, 2, 8, 6])).unwrap();
     assert_eq!(graph.shape(graph.outputs[0]), [1, 3, 8, 6]);
     assert!(read(model.encode_to_vec().into(), None, &given(&[1, 5, 8, 6])).is_err());
-    let other = Options { shapes: [("z".to_owned(), vec![1])].into(), outputs: vec![] };
+    let other = Options { shapes: [("z".to_owned(), vec![1])].into(), ..Options::default() };
     assert!(read(plain().encode_to_vec().into(), None, &other).is_err());
 }
 
@@ -325,4 +325,64 @@ fn changed_bytes_are_a_consistent_model_or_an_error() {
         graph.check().unwrap();
     }
     assert!(accepted > 1000, "{accepted} were accepted");
+}
+
+/// A node that makes a matrix of zeros, and the constant with its shape.
+fn zeros(name: &str, size: i64) -> (proto::Node, proto::Tensor) {
+    let shape = format!("{name}_shape");
+    (node("ConstantOfShape", &[&shape], name), integers(&shape, &[size, size]))
+}
+
+#[test]
+fn constants_have_a_budget() {
+    // A product of two matrices that the file does not hold.
+    let (a, shape) = zeros("a", 8000);
+    let large = model(
+        vec![a, node("MatMul", &["a", "a"], "product"), node("Add", &["conv", "product"], "y")],
+        vec![shape],
+        "y",
+    );
+    assert!(large.encode_to_vec().len() < 400);
+    let since = std::time::Instant::now();
+    let error = refusal(&large, "product");
+    assert!(error.contains("multiplications"), "{error}");
+    assert!(since.elapsed() < std::time::Duration::from_secs(60), "a product of 8000 takes far longer");
+    // Many constants, of which each is allowed.
+    let mut nodes = Vec::new();
+    let mut shapes = Vec::new();
+    for at in 0..40 {
+        let (node, shape) = zeros(&format!("m{at}"), 4096);
+        nodes.push(node);
+        shapes.push(shape);
+    }
+    let names: Vec<String> = (0..40).map(|at| format!("m{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    nodes.push(node("Sum", &[&["conv"], &names[..]].concat(), "y"));
+    let error = reads(&model(nodes, shapes, "y")).unwrap_err().to_string();
+    assert!(error.contains("would have more than") && error.contains("bytes"), "{error}");
+    // Usual constants are computed.
+    let (a, shape) = zeros("a", 4);
+    let small = model(
+        vec![a, node("MatMul", &["a", "a"], "product"), node("Add", &["conv", "product"], "y")],
+        vec![shape],
+        "y",
+    );
+    assert_eq!(reads(&small).unwrap().nodes.len(), 2);
+}
+
+#[test]
+fn reading_is_cancelled() {
+    let options = Options::default();
+    options.cancel.cancel();
+    let (a, shape) = zeros("a", 4);
+    let model = model(vec![a, node("Add", &["conv", "a"], "y")], vec![shape], "y");
+    let error = read(model.encode_to_vec().into(), None, &options).unwrap_err().to_string();
+    assert!(error.contains("cancelled"), "{error}");
+}
+
+#[test]
+fn names_are_escaped_in_errors() {
+    let error = reads(&model(vec![node("LSTM\u{1b}[2J", &["conv"], "y\u{1b}]0;x\u{7}")], vec![], "y\u{1b}]0;x\u{7}"));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("\\u{1b}") && error.bytes().all(|byte| byte >= b' ' || byte == b'\n'), "{error:?}");
 }

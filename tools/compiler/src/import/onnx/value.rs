@@ -3,12 +3,11 @@
 //! Constants of an ONNX file: tensors with their values, and the integer arithmetic on shapes.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use nvdla_runtime::files;
 
 use super::proto;
 
@@ -52,6 +51,12 @@ pub(super) enum Value {
 
 /// The greatest number of elements of a constant.
 const MAX_ELEMENTS: usize = 1 << 28;
+
+/// The greatest number of bytes of a tensor's external data.
+const MAX_EXTERNAL: u64 = 4 << 30;
+
+/// The greatest number of integers that are computed at once.
+const MAX_COMPUTED: usize = 1 << 26;
 
 /// The number of elements of a constant's shape, which may be empty.
 pub(super) fn count(shape: &[usize]) -> Result<usize, String> {
@@ -148,34 +153,20 @@ fn external(tensor: &proto::Tensor, folder: Option<&Path>) -> Result<Bytes, Stri
     let folder = folder.ok_or("it lies in another file, but the model was not read from a folder")?;
     let path = Path::new(location);
     if location.is_empty() || !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
-        return Err(format!("its external data \"{location}\" is not a path inside the model's folder"));
+        return Err(format!("its external data {location:?} is not a path inside the model's folder"));
     }
-    let failed = |error: std::io::Error| format!("its external data \"{location}\": {error}");
+    let failed = |error: std::io::Error| format!("its external data {location:?}: {error}");
     // A symbolic link could lead out of the folder.
     let (root, full) = (folder.canonicalize().map_err(failed)?, folder.join(path).canonicalize().map_err(failed)?);
     if !full.starts_with(&root) {
-        return Err(format!("its external data \"{location}\" leads outside the model's folder"));
+        return Err(format!("its external data {location:?} leads outside the model's folder"));
     }
     let number = |key: &str| match entries.get(key) {
         None => Ok(None),
-        Some(text) => text.parse::<u64>().map(Some).map_err(|_| format!("its external data has the {key} \"{text}\"")),
+        Some(text) => text.parse::<u64>().map(Some).map_err(|_| format!("its external data has the {key} {text:?}")),
     };
-    let mut file = File::open(full).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?.len();
     let offset = number("offset")?.unwrap_or(0);
-    let length = match number("length")? {
-        Some(length) => length,
-        None => size.saturating_sub(offset),
-    };
-    if offset.checked_add(length).is_none_or(|end| end > size) {
-        return Err(format!(
-            "its external data, {length} bytes from {offset}, ends beyond \"{location}\", which has {size} bytes"
-        ));
-    }
-    let mut bytes = vec![0; length as usize];
-    file.seek(SeekFrom::Start(offset)).map_err(failed)?;
-    file.read_exact(&mut bytes).map_err(failed)?;
-    Ok(bytes.into())
+    Ok(files::read_part(full, offset, number("length")?, MAX_EXTERNAL).map_err(failed)?.into())
 }
 
 impl Integers {
@@ -187,6 +178,9 @@ impl Integers {
     /// The elements at the positions that `at` returns for each index of a shape.
     fn select(&self, shape: Vec<usize>, at: impl Fn(&[usize]) -> usize) -> Result<Self, String> {
         let total = count(&shape)?;
+        if total > MAX_COMPUTED {
+            return Err(format!("integers of the shape {shape:?}, more than {MAX_COMPUTED}, would be computed"));
+        }
         let mut index = vec![0; shape.len()];
         let mut values = Vec::with_capacity(total);
         for _ in 0..total {

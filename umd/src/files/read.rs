@@ -7,7 +7,7 @@
 //! without a writer give an error.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -19,6 +19,51 @@ const PIPE_TIMEOUT: u16 = 10;
 /// Bytes that are read from a pipe at once.
 const PIECE: usize = 1 << 16;
 
+/// Opens a file without waiting for the writer of a pipe.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)
+}
+
+/// The text of a file: see [`read`].
+///
+/// # Errors
+///
+/// As [`read`], and if the bytes are not UTF-8.
+pub fn read_text(path: impl AsRef<Path>, limit: u64) -> io::Result<String> {
+    let text = String::from_utf8(read(path, limit)?);
+    text.map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not a text in UTF-8"))
+}
+
+/// `length` bytes from `offset` of a regular file, or all from there on if no length is given.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, is not a regular file, ends before the last of these bytes, or if they are more than `limit`.
+pub fn read_part(path: impl AsRef<Path>, offset: u64, length: Option<u64>, limit: u64) -> io::Result<Vec<u8>> {
+    let mut file = open(path.as_ref())?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let size = metadata.len();
+    let length = length.unwrap_or(size.saturating_sub(offset));
+    if offset.checked_add(length).is_none_or(|end| end > size) {
+        let sentence = format!("{length} bytes from {offset} end beyond its {size} bytes");
+        return Err(io::Error::new(ErrorKind::UnexpectedEof, sentence));
+    }
+    if length > limit {
+        return Err(too_long(&format!("{length} bytes, more"), limit));
+    }
+    let mut bytes = Vec::new();
+    reserve(&mut bytes, length)?;
+    file.seek(SeekFrom::Start(offset))?;
+    file.take(length).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 != length {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes)
+}
+
 /// The bytes of a regular file or a pipe; of the standard input for `-`.
 ///
 /// # Errors
@@ -27,12 +72,8 @@ const PIECE: usize = 1 << 16;
 /// for ten seconds.
 pub fn read(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     let path = path.as_ref();
-    let mut file = if path == Path::new("-") {
-        File::from(io::stdin().as_fd().try_clone_to_owned()?)
-    } else {
-        // Without the flag, opening a pipe waits for a writer.
-        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?
-    };
+    let mut file =
+        if path == Path::new("-") { File::from(io::stdin().as_fd().try_clone_to_owned()?) } else { open(path)? };
     let metadata = file.metadata()?;
     let kind = metadata.file_type();
     let mut bytes = Vec::new();
@@ -110,7 +151,24 @@ mod tests {
     fn a_device_is_refused() {
         for path in ["/dev/zero", "/dev/null"] {
             assert_eq!(read(path, 10).unwrap_err().to_string(), "it is a device, not a file or a pipe");
+            assert_eq!(read_part(path, 0, Some(1), 10).unwrap_err().to_string(), "it is not a regular file");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, [1, 2, 3, 4]).unwrap();
+        assert_eq!(read_part(&path, 1, Some(2), 9).unwrap(), [2, 3]);
+        assert_eq!(read_part(&path, 3, None, 9).unwrap(), [4]);
+        assert_eq!(read_part(&path, 9, None, 9).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(read_part(&path, 2, Some(3), 9).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(read_part(&path, 0, Some(u64::MAX), 9).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(read_part(&path, 0, None, 3).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        let fifo = folder.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(read_part(&fifo, 0, Some(1), 9).is_err(), "it does not wait for a writer");
     }
 
     #[test]

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The command line of `nvdla_compiler`. It is a part of the library because `nvdla man` and `nvdla completions` describe it too.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Parser, ValueEnum};
+use nvdla_uapi::config::Config;
+
+use crate::calibrate::Method;
+use crate::options::size;
+use crate::pipeline::PASSES;
+
+/// Compiles a trained network to a loadable for one configuration of NVDLA.
+#[derive(Parser)]
+#[command(name = "nvdla_compiler", version)]
+pub struct Arguments {
+    /// The network: ONNX (.onnx), or NCNN (.param with .bin beside it)
+    #[arg(value_name = "MODEL", required_unless_present = "model_option")]
+    pub model: Option<PathBuf>,
+    #[arg(long = "model", id = "model_option", hide = true, conflicts_with = "model")]
+    pub model_option: Option<PathBuf>,
+    /// The loadable to write
+    #[arg(short, long, alias = "out", value_name = "FILE", required_unless_present = "check")]
+    pub output: Option<PathBuf>,
+    /// The configuration of the hardware
+    #[arg(long, alias = "configtarget", value_name = "NAME", value_parser = configuration)]
+    pub config: &'static Config,
+    /// The precision of weights and activations
+    #[arg(long, alias = "cprecision", value_enum, default_value_t = Precision::Int8)]
+    pub precision: Precision,
+    /// With --precision mixed, the largest share of the layers that has int16, in percent [default: 25]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub mixed_layers: Option<u32>,
+    /// A folder of pictures or .npy files like those that the network will process, on which scales are measured
+    #[arg(long, value_name = "DIR")]
+    pub calibrate: Option<PathBuf>,
+    /// A table of scales in JSON, in the format of NVIDIA's compiler; scales that it lacks are measured
+    #[arg(long, value_name = "FILE")]
+    pub calibtable: Option<PathBuf>,
+    /// Write the scales as a table in the same format
+    #[arg(long, value_name = "FILE")]
+    pub save_calibration: Option<PathBuf>,
+    /// How scales are chosen: max, percentile[=99.99], mse or entropy [default: the one that changes the outputs least]
+    #[arg(long, value_name = "METHOD")]
+    pub method: Option<Method>,
+    /// The number that is subtracted from a picture's bytes, or one number per channel
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true)]
+    pub mean: Vec<f32>,
+    /// The number by which the difference is divided, or one number per channel
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    pub std: Vec<f32>,
+    /// The order of a picture's channels
+    #[arg(long, value_enum)]
+    pub color: Option<Colors>,
+    /// How calibration pictures that do not have the input's size are fitted to it
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub resize: Option<Resizing>,
+    /// The values of pictures in an int8 network: 7 bits of each byte, as NVIDIA's runtime writes them, or all 8
+    #[arg(long, value_enum, value_name = "BYTES", default_value_t = Input::I8)]
+    pub input: Input,
+    /// The shape of an input with dimensions that the model does not fix
+    #[arg(long, value_name = "NAME=1x3x224x224", value_parser = shape)]
+    pub shape: Vec<(String, Vec<usize>)>,
+    /// The names of the tensors that become outputs; nodes after them are left out
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub outputs: Vec<String>,
+    /// Only report which nodes the configuration cannot compute
+    #[arg(long)]
+    pub check: bool,
+    /// Divide the network between NVDLA and the processor. The output is then a folder: one loadable per group of nodes
+    /// (group_0.nvdla, ...), what each group reads and computes (partition.json), and a page that shows who runs what
+    /// (partition.html)
+    #[arg(long, conflicts_with_all = ["check", "calibrate", "save_calibration", "report", "mixed_layers"])]
+    pub partition: bool,
+    /// With --partition, the least number of nodes of a group; 0: also groups that the processor computes sooner
+    #[arg(long, value_name = "COUNT", requires = "partition", default_value_t = 1)]
+    pub min_nodes: usize,
+    /// With --partition, the greatest number of groups
+    #[arg(long, value_name = "COUNT", requires = "partition", default_value_t = 16)]
+    pub max_partitions: usize,
+    /// A folder for the report (report.html, report.json) and the scales (calibration.json)
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// A folder of samples. The loadable runs on the built-in model with each of them, its outputs (output_0.npy, ...) are
+    /// written to the report's folder, and losses are measured on these samples instead of those of --calibrate
+    #[arg(long, value_name = "DIR", requires = "report")]
+    pub evaluate: Option<PathBuf>,
+    /// Whether each kernel's weights have their own scale, or all weights of a layer share one
+    #[arg(long, value_enum, default_value_t = Scaling::Kernel)]
+    pub weights: Scaling,
+    /// When 3x3 convolutions run in Winograd's mode, which nv_full has [default: in fp16 where it is faster; never in int8, where
+    /// it reduces accuracy]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub winograd: Option<Winograds>,
+    /// What the loadable is optimized for
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Goal::Time)]
+    pub optimize: Goal,
+    /// The bytes of the device's SRAM, in which tensors then lie where that takes less time: a number, or one with K or M, as in
+    /// 512K [default: 0, all tensors in DRAM]
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", hide_default_value = true)]
+    pub sram: u64,
+    /// Write the network of steps as it is after this pass beside the loadable (FILE.PASS.dot), for Graphviz and Netron
+    #[arg(long, value_name = "PASS", value_parser = PossibleValuesParser::new(PASSES))]
+    pub dump: Option<String>,
+    /// Print what was made as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1))]
+    pub batch: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub enum Precision {
+    Int8,
+    Fp16,
+    /// int8, and int16 in the layers that lose most (nv_full; needs --calibrate)
+    Mixed,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Input {
+    /// 0 to 127
+    I8,
+    /// 0 to 255
+    U8,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Scaling {
+    Kernel,
+    Layer,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Winograds {
+    Never,
+    /// Where the estimated time is shorter
+    Faster,
+    /// Wherever it is possible
+    Always,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Goal {
+    /// Less time: a convolution is computed in bands of lines where that lets its input be fetched ahead, if the time that this
+    /// saves is worth the bytes in the loadable
+    Time,
+    /// A smaller loadable: each layer is computed as a whole
+    Size,
+    /// Less memory for activations: consecutive layers are computed in bands of lines, which takes more time
+    Memory,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Colors {
+    Rgb,
+    Bgr,
+    Gray,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Resizing {
+    /// Scale to the input's size; proportions may change
+    Stretch,
+    /// Scale by the shorter side, and use the middle
+    Crop,
+}
+
+fn configuration(name: &str) -> Result<&'static Config, String> {
+    nvdla_runtime::configuration::find(name).map_err(|error| error.to_string())
+}
+
+fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
+    let (name, extents) = text.rsplit_once('=').ok_or("a shape is given as NAME=1x3x224x224")?;
+    let extent =
+        |text: &str| text.parse().ok().filter(|&extent| extent > 0).ok_or_else(|| format!("the size {text:?}"));
+    Ok((name.to_owned(), extents.split('x').map(extent).collect::<Result<_, _>>()?))
+}

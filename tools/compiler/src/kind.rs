@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Kinds of the compiler's errors, for programs that react to them.
+
+use std::error::Error as StdError;
+
+use nvdla_runtime::ErrorKind;
+
+use crate::evaluate::mixed;
+use crate::import::model;
+use crate::{calibrate, compiler};
+
+/// The kind of an error of this library, or else of one of its causes.
+pub fn kind_of(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let kind = of_model(error).or_else(|| of_compiler(error));
+        if kind.is_some() {
+            return kind;
+        }
+        next = error.source();
+    }
+    nvdla_runtime::kind_of(error)
+}
+
+fn of_model(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
+    Some(match error.downcast_ref()? {
+        model::Error::File(..) | model::Error::Malformed(..) => ErrorKind::File,
+        model::Error::Process(..) => ErrorKind::Unsupported,
+        model::Error::Nodes(..) => ErrorKind::Refused,
+    })
+}
+
+fn of_compiler(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
+    if error.is::<crate::error::Error>() || error.is::<crate::ir::Unreadable>() {
+        return Some(ErrorKind::Refused);
+    }
+    Some(match error.downcast_ref()? {
+        compiler::Error::NoScales
+        | compiler::Error::NoSamples
+        | compiler::Error::Preprocess(..)
+        | compiler::Error::Calibration(calibrate::Error::Missing(_)) => ErrorKind::Argument,
+        compiler::Error::Calibration(_) => ErrorKind::File,
+        compiler::Error::Lowering(_) | compiler::Error::Mixed(mixed::Failure::Lowering(_)) => ErrorKind::Refused,
+        compiler::Error::Mixed(mixed::Failure::Measuring(_)) => ErrorKind::Device,
+    })
+}
