@@ -160,8 +160,8 @@ fn programs_in_c_and_cpp_classify_the_seven() {
 /// A network whose output has several surfaces, lines and columns.
 fn wide_network(config: &'static nvdla_uapi::config::Config) -> Vec<u8> {
     use nvdla_compiler::compiler::Compiler;
+    use nvdla_compiler::import::model::Model;
     use nvdla_compiler::ir::{Convolution, Graph, Op, Padding, Range, Ranges};
-    use nvdla_compiler::model::Model;
 
     let mut graph = Graph::new("wide");
     let input = graph.input("in", &[1, 3, 6, 9]).unwrap();
@@ -181,9 +181,9 @@ fn wide_network(config: &'static nvdla_uapi::config::Config) -> Vec<u8> {
 /// A network that runs for seconds.
 fn slow_network() -> Vec<u8> {
     use nvdla_compiler::compiler::Compiler;
+    use nvdla_compiler::import::model::Model;
     use nvdla_compiler::ir::{Convolution, Graph, Op, Padding, Ranges};
-    use nvdla_compiler::lower::Winograd;
-    use nvdla_compiler::model::Model;
+    use nvdla_compiler::options::Winograd;
 
     let mut graph = Graph::new("slow");
     let mut last = graph.input("in", &[1, 64, 96, 96]).unwrap();

@@ -777,8 +777,8 @@ fn a_jpeg_that_is_cut_off_is_refused() {
 /// A network whose output has several surfaces, lines and columns, for a configuration.
 fn wide_for(config: &'static nvdla_uapi::config::Config) -> Vec<u8> {
     use nvdla_compiler::compiler::Compiler;
+    use nvdla_compiler::import::model::Model;
     use nvdla_compiler::ir::{Convolution, Graph, Op, Padding, Range, Ranges};
-    use nvdla_compiler::model::Model;
 
     let mut graph = Graph::new("wide");
     let input = graph.input("in", &[1, 3, 6, 9]).unwrap();
@@ -890,8 +890,8 @@ fn no_file_is_written_twice_or_read_and_written() {
 #[test]
 fn outputs_with_names_that_make_one_file_name_are_refused() {
     use nvdla_compiler::compiler::Compiler;
+    use nvdla_compiler::import::model::Model;
     use nvdla_compiler::ir::{Graph, Op, Range, Ranges, Unary};
-    use nvdla_compiler::model::Model;
 
     let long = format!("{}/", "n".repeat(251));
     for names in [["a/b", "a_b"], [&long, "short"]] {

@@ -6,7 +6,7 @@ use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_EN
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 
 use crate::net::step::Mode;
-use crate::net::step::{Combine, Convolution, Pipe, PostOp, Step};
+use crate::net::step::{Combine, Convolution, Kind, Net, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
     algorithm, exponent, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
 };

@@ -16,7 +16,7 @@
 //! ```no_run
 //! use std::path::Path;
 //! use nvdla_compiler::compiler::Compiler;
-//! use nvdla_compiler::model::Options;
+//! use nvdla_compiler::import::model::Options;
 //! use nvdla_compiler::partition::{partition, survey, Limits};
 //! use nvdla_uapi::config::Config;
 //! use nvdla_uapi::reg::values::Precision;
