@@ -15,6 +15,7 @@
 //! | 0x10 | each start takes at least this many microseconds |
 //! | 0x14 | a write raises an interrupt without a cause |
 //! | 0x18 | while not zero, registers read all ones and writes have no effect |
+//! | 0x1c | while not zero, resets have no effect on the device, as those of a bus's endpoint on what is behind it |
 //! | 0x20 | register reads so far |
 //! | 0x24 | register writes so far |
 //! | 0x28 | interrupts so far |
@@ -29,6 +30,7 @@
 //! | 0x60 | bit 0: the clock runs |
 //! | 0x64 | bit 0: the reset line is asserted |
 //! | 0x68 | KiB of the guest's memory that are mapped for the device: all of it, or what its IOMMU maps |
+//! | 0x6c | operations so far that could not access memory because bus mastering was disabled |
 //! | 0x800 + 16 n | memory that the device may access: address (64 bits), bytes (64 bits); all memory while every entry has 0 bytes |
 
 use crate::faults::{Armed, Lines};
@@ -41,6 +43,7 @@ const REFUSE: u64 = 0x0c;
 const DELAY: u64 = 0x10;
 const SPURIOUS: u64 = 0x14;
 const MUTE: u64 = 0x18;
+const DEAF: u64 = 0x1c;
 const COUNTS: u64 = 0x20;
 const MARK: u64 = 0x40;
 const FIND: u64 = 0x50;
@@ -49,6 +52,8 @@ const CLOCK: u64 = 0x60;
 const RESET: u64 = 0x64;
 /// The offset of the list of mapped memory.
 pub(crate) const MAPPED: u64 = 0x68;
+/// The offset of the number of operations without bus mastering.
+pub(crate) const BLOCKED: u64 = 0x6c;
 const RANGES: u64 = 0x800;
 /// The number of ranges in the window.
 const RANGE_COUNT: usize = 128;
@@ -132,6 +137,7 @@ pub(crate) fn read(
         REFUSE => armed.refuse,
         DELAY => armed.delay,
         MUTE => armed.mute.into(),
+        DEAF => armed.deaf.into(),
         MARK..FIND => search.mark[((offset - MARK) / 4) as usize],
         FOUND => search.found as u32,
         _ if offset == FOUND + 4 => (search.found >> 32) as u32,
@@ -160,6 +166,7 @@ pub(crate) fn write(
         REFUSE => armed.refuse = value,
         DELAY => armed.delay = value,
         MUTE => armed.mute = value != 0,
+        DEAF => armed.deaf = value != 0,
         SPURIOUS => return Action::Interrupt,
         FIND => return Action::Find,
         MARK..FIND => {

@@ -78,6 +78,8 @@ struct Shared {
     pending: Mutex<(bool, bool)>,
     wake: Condvar,
     schedule: Mutex<Schedule>,
+    /// Whether operations may access memory.
+    masters: AtomicBool,
 }
 
 /// Locks a mutex even if it is poisoned, because it guards plain data.
@@ -120,6 +122,10 @@ impl Shared {
 
     /// Resets the device. A running operation ends first, so the device does not access memory afterwards.
     fn reset(&self) {
+        if lock(&self.schedule).armed.deaf {
+            log::info!("a reset has no effect, as requested");
+            return;
+        }
         let _quiet = lock(&self.guest);
         self.with_device(|device| device.reset());
         lock(&self.schedule).reset();
@@ -197,7 +203,10 @@ impl Shared {
             log::info!("an operation never ends, as requested");
             return true;
         }
-        guest.refuse = plan.refuse;
+        let blocked = !self.masters.load(Ordering::Relaxed);
+        lock(&self.schedule).blocked += u64::from(blocked);
+        let refuse = plan.refuse || blocked;
+        guest.refuse = refuse;
         let finished = work.run(&mut *guest);
 
         let mut core = lock(&self.core);
@@ -205,7 +214,7 @@ impl Shared {
         let before = model.interrupt();
         model.finish(finished);
         while let Some(stop) = model.take_stop() {
-            if plan.refuse {
+            if refuse {
                 log::info!("{stop}, as requested");
             } else {
                 log::error!("{stop}");
@@ -252,6 +261,8 @@ pub(crate) struct Device {
     ranges: Ranges,
     search: Search,
     control: bool,
+    /// Whether PCI's bus mastering matters, which it does not for a device that the guest has in a device tree.
+    mastered: bool,
     /// Bytes of the SRAM.
     sram: u32,
     /// The address of the SRAM's BAR.
@@ -281,6 +292,7 @@ impl Device {
             pending: Mutex::default(),
             wake: Condvar::new(),
             schedule: Mutex::new(Schedule::new(faults, lines)),
+            masters: AtomicBool::new(true),
         });
         let sram = {
             let guest = lock(&shared.guest);
@@ -299,6 +311,7 @@ impl Device {
             ranges: Ranges::default(),
             search: Search::default(),
             control,
+            mastered: control && lines == Lines::default(),
             sram,
             sram_address: 0,
             reads: 0,
@@ -310,6 +323,11 @@ impl Device {
     /// Whether the client has used the device.
     pub(crate) fn used(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.used)
+    }
+
+    /// Sets what the device's addresses of the guest's memory are above the guest's own.
+    pub(crate) fn set_dma_offset(&self, offset: u64) {
+        lock(&self.shared.guest).offset = offset;
     }
 
     /// Ends the use of a disconnected client's memory.
@@ -342,8 +360,10 @@ impl Device {
     }
 
     fn read_control(&mut self, offset: u64) -> u32 {
-        if offset == control::MAPPED {
-            return (lock(&self.shared.guest).mapped() >> 10) as u32;
+        match offset {
+            control::MAPPED => return (lock(&self.shared.guest).mapped() >> 10) as u32,
+            control::BLOCKED => return lock(&self.shared.schedule).blocked as u32,
+            _ => {}
         }
         // A read of a counter returns the value before this access.
         let counts = self.counts();
@@ -446,6 +466,7 @@ impl ServerBackend for Device {
                 if reset {
                     self.shared.reset();
                 }
+                self.shared.masters.store(!self.mastered || self.configuration.masters(), Ordering::Relaxed);
                 self.shared.disable_intx(self.configuration.disables_interrupt());
                 // A running operation has the guest's lock, so it is taken only when the BAR moves.
                 let address = self.configuration.sram_address();

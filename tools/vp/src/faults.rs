@@ -48,6 +48,8 @@ pub(crate) struct Schedule {
     /// The number of times that the clock has stopped.
     stops: u64,
     resets: u64,
+    /// Operations without bus mastering.
+    pub(crate) blocked: u64,
     /// Register accesses while the device could not answer.
     unanswered: u64,
 }
@@ -88,6 +90,8 @@ pub(crate) struct Armed {
     pub(crate) delay: u32,
     /// Whether every register reads all ones, as if no device answered.
     pub(crate) mute: bool,
+    /// Whether resets have no effect.
+    pub(crate) deaf: bool,
 }
 
 /// Counts down the number of a fault's events, and returns whether this event has the fault.

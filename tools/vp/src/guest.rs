@@ -100,6 +100,8 @@ pub(crate) struct Guest {
     /// The ranges that the device may access, as start and length; all memory if empty. A guest that knows its buffers sets them,
     /// and any other access then counts as outside.
     pub(crate) allowed: Vec<(u64, u64)>,
+    /// What the device's addresses are above the guest's, behind a bus that has its own.
+    pub(crate) offset: u64,
     /// The number of accesses outside, without those that were refused on purpose.
     pub(crate) outside: AtomicU64,
 }
@@ -112,6 +114,7 @@ impl Guest {
             pieces: BTreeMap::new(),
             refuse: false,
             allowed: Vec::new(),
+            offset: 0,
             outside: AtomicU64::new(0),
         })
     }
@@ -186,7 +189,7 @@ impl Guest {
             // SAFETY: The range is the whole piece. As for `read`, the guest may change it meanwhile.
             let bytes = unsafe { std::slice::from_raw_parts(self.space.at(start), (piece.end - start) as usize) };
             for (number, _) in bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.starts_with(mark)) {
-                let address = start + (number * PAGE) as u64;
+                let address = start + (number * PAGE) as u64 + self.offset;
                 if found.replace(address).is_some() {
                     return None;
                 }
@@ -227,6 +230,7 @@ impl Guest {
         if !self.allowed.is_empty() && !self.allowed.iter().any(inside) {
             return None;
         }
+        let address = address.checked_sub(self.offset)?;
         let end = address.checked_add(length as u64)?;
         let (_, piece) = self.pieces.range(..=address).next_back()?;
         (end <= piece.end && (piece.writable || !write)).then(|| self.space.at(address))

@@ -65,6 +65,9 @@ struct Arguments {
     /// that interface has none
     #[arg(long, value_name = "KIB", default_value_t = 2048)]
     sram: u32,
+    /// What the device's addresses of the guest's memory are above the guest's own, as behind a bus with dma-ranges
+    #[arg(long, value_name = "BYTES", default_value_t = 0, conflicts_with = "rtl")]
+    dma_offset: u64,
     #[command(flatten)]
     faults: faults::Faults,
 }
@@ -116,6 +119,7 @@ fn run(arguments: Arguments) -> Result<(), (u8, String)> {
     let regions = regions(control, sram.as_ref());
     let mut device = device::Device::new(core, arguments.faults, lines, control, sram)
         .map_err(|error| failed(format!("the model's thread did not start: {error}")))?;
+    device.set_dma_offset(arguments.dma_offset);
     let cannot = |error| (FILE, format!("cannot listen on {}: {error}", arguments.socket.display()));
     let (_socket, listener) = Socket::listen(&arguments.socket).map_err(cannot)?;
     socket::watch(listener.try_clone().map_err(cannot)?, device.used()).map_err(cannot)?;

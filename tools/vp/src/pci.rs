@@ -25,7 +25,9 @@ const STATUS_INTERRUPT: u16 = 1 << 3;
 /// Status bit: a capability list exists.
 const STATUS_CAPABILITIES: u16 = 1 << 4;
 /// Writable command bits: memory space, bus master, interrupt disable.
-const COMMAND_WRITABLE: u16 = 1 << 1 | 1 << 2 | INTERRUPT_DISABLE;
+const COMMAND_WRITABLE: u16 = 1 << 1 | MASTER | INTERRUPT_DISABLE;
+/// Command bit: the function may access memory.
+const MASTER: u16 = 1 << 2;
 /// Command bit: the function does not assert its interrupt line.
 pub(crate) const INTERRUPT_DISABLE: u16 = 1 << 10;
 pub(crate) const COMMAND: usize = 0x04;
@@ -119,6 +121,11 @@ impl Configuration {
     /// Whether the command register prevents the function from asserting its interrupt line.
     pub(crate) fn disables_interrupt(&self) -> bool {
         u16::from_le_bytes([self.bytes[COMMAND], self.bytes[COMMAND + 1]]) & INTERRUPT_DISABLE != 0
+    }
+
+    /// Whether the command register lets the function access memory.
+    pub(crate) fn masters(&self) -> bool {
+        u16::from_le_bytes([self.bytes[COMMAND], self.bytes[COMMAND + 1]]) & MASTER != 0
     }
 
     /// The address of the SRAM's BAR.

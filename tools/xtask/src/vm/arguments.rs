@@ -60,6 +60,9 @@ pub(crate) struct Arguments {
     /// Put an IOMMU between the NVDLA and the memory
     #[arg(long)]
     pub(super) iommu: bool,
+    /// Put the NVDLA behind a bus that adds this number to the addresses of the memory (arm64, without --iommu)
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(super) dma_offset: u64,
     /// Use interrupt lines that other devices share, without MSI
     #[arg(long)]
     pub(super) intx: bool,

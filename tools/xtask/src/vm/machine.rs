@@ -103,6 +103,7 @@ fn server(
             .args(["--config", config, "--socket"])
             .arg(socket)
             .args(server_options(arguments))
+            .args((arguments.dma_offset != 0).then(|| format!("--dma-offset={}", arguments.dma_offset)))
             .args(rtl.into_iter().flat_map(|rtl| ["--rtl", rtl]))
             .args(&arguments.server)
             .stdin(Stdio::null())
@@ -180,7 +181,7 @@ fn device_tree(qemu: &Path, work: &Path, arguments: &Arguments) -> Result<Option
     command::run(&mut emulator(qemu, arguments, &dump, ["null", "null"]))?;
     match reserved {
         Some((mebibytes, start)) => tree::reserve(&plain, start, mebibytes << 20),
-        None => tree::complete(&plain, &arguments.config, arguments.memory, arguments.iommu),
+        None => tree::complete(&plain, &arguments.config, arguments.memory, arguments.iommu, arguments.dma_offset),
     }
     .map(Some)
 }

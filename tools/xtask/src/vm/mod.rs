@@ -93,6 +93,10 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
 fn built(checkout: &Path, arguments: &Arguments) -> Result<(PathBuf, Vec<PathBuf>)> {
     let arch = arguments.arch;
     ensure!(
+        arguments.dma_offset == 0 || arch == Arch::Arm64 && !arguments.iommu,
+        "--dma-offset works on arm64, without --iommu"
+    );
+    ensure!(
         arguments.access == direct::Access::Module,
         "--access needs a kernel with VFIO and UIO: --kernel debian:6.12"
     );

@@ -38,8 +38,15 @@ pub(super) fn slot(device: usize) -> usize {
     device + 1
 }
 
-/// Completes the device tree in the file `from`, which QEMU has written.
-pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32, iommu: bool) -> Result<PathBuf> {
+/// Completes the device tree in the file `from`, which QEMU has written. The devices' addresses of the memory are `dma_offset` above
+/// the processor's.
+pub(super) fn complete(
+    from: &Path,
+    config: &[String],
+    memory_mib: u32,
+    iommu: bool,
+    dma_offset: u64,
+) -> Result<PathBuf> {
     let end = MEMORY + (u64::from(memory_mib) << 20);
     ensure!(
         MEMORY + 2 * POOL * config.len() as u64 <= end,
@@ -49,7 +56,7 @@ pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32, iommu: b
     );
     let plain = decompile(from)?;
     let iommu = iommu.then(|| iommu_node(&plain)).transpose()?;
-    let nodes = nodes(config, end, iommu.as_deref());
+    let nodes = nodes(config, end, iommu.as_deref(), dma_offset);
     compile(from, plain + &nodes)
 }
 
@@ -105,9 +112,9 @@ fn iommu_node(tree: &str) -> Result<String> {
 /// The nodes of the devices on a machine with memory up to `end`.
 ///
 /// The devices alternate between exclusively reserved memory and reserved memory that the kernel may also use. Behind an IOMMU,
-/// given by its node's path, they need none.
-fn nodes(configs: &[String], end: u64, iommu: Option<&str>) -> String {
-    let (mut board, mut pools) = (String::new(), String::new());
+/// given by its node's path, they need none. A `dma_offset` other than 0 puts them on a bus of their own.
+fn nodes(configs: &[String], end: u64, iommu: Option<&str>, dma_offset: u64) -> String {
+    let (mut board, mut devices, mut pools) = (String::new(), String::new(), String::new());
     let controls = WINDOW + configs.len() as u64 * REGISTERS;
     for (number, config) in configs.iter().enumerate() {
         let index = number as u64;
@@ -145,6 +152,11 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>) -> String {
         #reset-cells = <1>;
     }};
 
+"#
+        );
+        let _ = write!(
+            devices,
+            r#"
     npu@{registers:x} {{
         compatible = "nvidia,{config}";
         reg = <0x0 {registers:#x} 0x0 {REGISTERS:#x}>;
@@ -175,6 +187,24 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>) -> String {
     let bridge = iommu
         .and_then(|path| path.rsplit_once('/'))
         .map_or(String::new(), |(bridge, _)| format!("\n&{{{bridge}}} {{\n    /delete-property/ iommu-map;\n}};\n"));
+    let devices = if dma_offset == 0 {
+        devices
+    } else {
+        let (start, size) = (MEMORY + dma_offset, end - MEMORY);
+        format!(
+            r#"
+    npu-bus {{
+        compatible = "simple-bus";
+        #address-cells = <2>;
+        #size-cells = <2>;
+        ranges;
+        dma-ranges = <{:#x} {:#x} 0x0 {MEMORY:#x} 0x0 {size:#x}>;
+{devices}    }};
+"#,
+            start >> 32,
+            start as u32
+        )
+    };
     format!(
         r#"{bridge}
 / {{
@@ -189,7 +219,7 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>) -> String {
         #clock-cells = <0>;
         clock-frequency = <1000000000>;
     }};
-{board}}};
+{board}{devices}}};
 "#
     )
 }
@@ -200,7 +230,7 @@ mod tests {
 
     #[test]
     fn each_device_has_its_own_windows_interrupt_and_memory() {
-        let text = nodes(&["nv_small".to_string(), "nv_large".to_string()], 0x8000_0000, None);
+        let text = nodes(&["nv_small".to_string(), "nv_large".to_string()], 0x8000_0000, None, 0);
         for line in [
             "compatible = \"nvidia,nv_small\";",
             "reg = <0x0 0x10000000 0x0 0x20000>;",
@@ -219,12 +249,19 @@ mod tests {
     }
 
     #[test]
+    fn a_bus_translates_the_devices_addresses() {
+        let text = nodes(&["nv_small".to_string()], 0x8000_0000, None, 0x4000_0000);
+        assert!(text.contains("dma-ranges = <0x0 0x80000000 0x0 0x40000000 0x0 0x40000000>;"), "{text}");
+        assert!(text.find("npu-bus {").unwrap() < text.find("npu@10000000 {").unwrap(), "{text}");
+    }
+
+    #[test]
     fn behind_an_iommu_a_device_is_named_by_its_slot() {
         let tree = "\tpcie@10000000 {\n\t\tvirtio_iommu@f800 {\n\t\t};\n\t};\n";
         let path = iommu_node(tree).unwrap();
         assert_eq!(path, "/pcie@10000000/virtio_iommu@f800");
         assert!(iommu_node("pcie@1 {").is_err());
-        let text = nodes(&["nv_small".to_string()], 0x8000_0000, Some(&path));
+        let text = nodes(&["nv_small".to_string()], 0x8000_0000, Some(&path), 0);
         assert!(text.contains("iommus = <&{/pcie@10000000/virtio_iommu@f800} 0x8>;"), "{text}");
         assert!(text.contains("&{/pcie@10000000} {\n    /delete-property/ iommu-map;\n};"), "{text}");
         assert!(!text.contains("memory-region"), "{text}");
