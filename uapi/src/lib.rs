@@ -7,6 +7,7 @@
 //! | [`reg`] | the register map: blocks, registers and typed fields |
 //! | [`config`] | the hardware configurations |
 //! | [`desc`] | the descriptors of a task for NVDLA |
+//! | [`dump`] | the file that the driver leaves when it ends a task |
 //! | [`emu`] | the descriptors of a task that the runtime emulates on the CPU: softmax and power |
 //! | [`ioctl`] | NVIDIA's ioctls |
 //! | `isa` | the instruction sets of vector code |
@@ -25,6 +26,7 @@ extern crate std;
 
 pub mod config;
 pub mod desc;
+pub mod dump;
 pub mod emu;
 pub mod ioctl;
 #[cfg(feature = "bulk")]

@@ -18,7 +18,7 @@ fn configuration(name: &str) -> Result<&'static Config, String> {
 #[derive(Parser)]
 #[command(name = "nvdla_inspect", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
-    /// The loadable
+    /// The loadable, or a dump of the driver (/sys/class/devcoredump/devcd*/data)
     #[arg(value_name = "FILE", required = true)]
     pub file: Option<PathBuf>,
     /// Print JSON instead of text

@@ -9,6 +9,7 @@
 #[doc(hidden)]
 pub mod arguments;
 pub mod check;
+pub mod dump;
 pub mod layout;
 pub mod report;
 pub mod text;

@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use clap::Parser as _;
 
 use nvdla_inspect::arguments::{Arguments, Command};
 use nvdla_inspect::check::Check;
+use nvdla_inspect::dump;
 use nvdla_inspect::layout;
 use nvdla_inspect::report::Report;
 use nvdla_inspect::text::Text;
@@ -19,7 +21,28 @@ use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::{kind_of, program, ErrorKind};
 use nvdla_uapi::config::Config;
 
+/// The largest dump that is read: more than the driver writes.
+const MAX_DUMP: u64 = 1 << 20;
+
+/// The bytes of a file that begins as a dump of the driver.
+fn dump_in(file: &Path) -> io::Result<Option<Vec<u8>>> {
+    // Other files are read by the loadable's reader, with its limits. It also says what is wrong with one that cannot be opened.
+    if !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(None);
+    }
+    let Ok(opened) = std::fs::File::open(file) else { return Ok(None) };
+    let mut bytes = Vec::new();
+    opened.take(MAX_DUMP).read_to_end(&mut bytes)?;
+    Ok(dump::is_dump(&bytes).then_some(bytes))
+}
+
 fn show(file: &Path, json: bool) -> Result<(), Box<dyn Error>> {
+    if let Some(bytes) = dump_in(file)? {
+        if json {
+            return Err("--json is for loadables".into());
+        }
+        return Ok(program::print(&dump::text_of(&bytes)?)?);
+    }
     let report = Report::of(&Loadable::open(file)?);
     let text = if json { serde_json::to_string_pretty(&report)? + "\n" } else { Text(&report).to_string() };
     Ok(program::print(&text)?)
