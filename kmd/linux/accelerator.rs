@@ -17,14 +17,12 @@ use kernel::{
         self,
         Bound, //
     },
-    new_condvar,
-    new_mutex,
-    new_spinlock,
-    new_spinlock_irq,
+    new_condvar, new_mutex, new_spinlock, new_spinlock_irq,
     prelude::*,
     seq_file::SeqFile,
     sync::{
         aref::ARef,
+        lock::mutex::MutexGuard,
         Arc,
         CondVar,
         CondVarTimeoutResult,
@@ -41,13 +39,19 @@ use kernel::{
 use super::{
     budget::Charge,
     clients::Clients,
-    engine::Engine,
+    dump::{
+        self,
+        Dump, //
+    },
+    engine::{
+        Engine,
+        Failure, //
+    },
     ffi::{
         self,
         Power,
         PowerReference,
         Signalling,
-        Watch,
         Worker,
         WorkerReference, //
     },
@@ -58,6 +62,7 @@ use super::{
         Deadline,
         Job,
         Jobs,
+        Refusal,
         Slots, //
     },
     show::{
@@ -66,6 +71,7 @@ use super::{
     },
     state::{
         now_ns,
+        Ending,
         Phase,
         State, //
     },
@@ -91,6 +97,14 @@ pub(crate) const RESET_RETRY_NS: u64 = 20_000_000;
 /// tasks end sooner.
 const ORPHAN_NS: u64 = 1_000_000_000;
 
+/// How often, and after how many microseconds each time, a device is looked at that was reset and is not idle. A few milliseconds
+/// are longer than any unit needs for the memory accesses that it has begun.
+pub(crate) const IDLE_POLLS: u32 = 20;
+pub(crate) const IDLE_POLL_US: u64 = 250;
+
+/// The locked state of a device.
+pub(crate) type Locked<'a> = MutexGuard<'a, State>;
+
 /// A device's properties that its bus driver knows.
 pub(crate) struct Found {
     /// Its registers.
@@ -114,7 +128,7 @@ pub(crate) struct Accelerator {
     #[pin]
     interrupts: SpinLockIrq<Interrupts>,
     #[pin]
-    state: Mutex<State>,
+    pub(crate) state: Mutex<State>,
     /// Signalled when a task has ended, or the device is gone.
     #[pin]
     pub(crate) ended: CondVar,
@@ -123,6 +137,9 @@ pub(crate) struct Accelerator {
     /// task is submitted.
     #[pin]
     pub(crate) garbage: SpinLock<Jobs>,
+    /// The evidence of the last task that was ended. Taken inside `state`, and alone by the work that makes it available.
+    #[pin]
+    dump: Mutex<Dump>,
 }
 
 /// The length of one wait for a deadline; `None` once the deadline has passed. A long wait is divided into short ones, so that no
@@ -134,11 +151,7 @@ fn jiffies_until(deadline_ns: u64) -> Option<Jiffies> {
 
 impl Accelerator {
     /// Initialises a device: identifies its configuration and brings its registers to a known state.
-    pub(crate) fn new(
-        dev: &device::Device<Bound>,
-        found: Found,
-        power: Power,
-    ) -> Result<Arc<Self>> {
+    pub(crate) fn new(dev: &device::Device<Bound>, found: Found, power: Power) -> Result<Arc<Self>> {
         let Found { window, config, model } = found;
         let identity = identity::identify(dev, &mut Registers(&window), config)?;
         let bits = identity.config.address_width.unwrap_or(u64::BITS).min(u64::BITS);
@@ -148,11 +161,26 @@ impl Accelerator {
         }
         let mut engine = boxed_engine(identity.config)?;
         // A loader or an earlier driver may have used the device, or left it hanging.
-        if !engine.is_idle(&mut Registers(&window)) {
-            power.reset(true).inspect_err(|_| dev_err!(dev, "the device is busy and cannot be reset\n"))?;
+        let mut busy = !engine.is_idle(&mut Registers(&window));
+        if busy {
+            let reset = power.reset().run(true);
+            for _ in 0..IDLE_POLLS {
+                busy = !engine.is_idle(&mut Registers(&window));
+                if !busy {
+                    break;
+                }
+                ffi::nap(IDLE_POLL_US);
+            }
+            if busy {
+                power.isolate();
+                dev_err!(dev, "the device is busy, and a reset ({reset:?}) does not stop it\n");
+                return Err(EBUSY);
+            }
         }
         engine.adopt(&mut Registers(&window));
+        power.connect();
         let status = Block::Glb.base(identity.config.family).ok_or(ENODEV)? + u32::from(glb::S_INTR_STATUS.offset);
+        let evidence = Dump::new()?;
         let accelerator = Arc::pin_init(
             try_pin_init!(Self {
                 dev: dev.into(),
@@ -167,6 +195,7 @@ impl Accelerator {
                     worker: None,
                     phase: Phase::Idle,
                     suspended: false,
+                    in_reset: false,
                     clients: Clients::new(),
                     last_failure: None,
                     completed: 0,
@@ -174,6 +203,7 @@ impl Accelerator {
                 }),
                 ended <- new_condvar!(),
                 garbage <- new_spinlock!(Jobs::new()),
+                dump <- new_mutex!(evidence),
             }? Error),
             GFP_KERNEL,
         )?;
@@ -263,12 +293,8 @@ impl Accelerator {
     pub(crate) fn busy_ns(&self, client: u64) -> u64 {
         let mut state = self.state.lock();
         let now = now_ns();
-        let current = match &state.phase {
-            Phase::Running(running) | Phase::Ending(running, _) if running.job.client == client => {
-                now.saturating_sub(running.started_ns)
-            }
-            _ => 0,
-        };
+        let current = state.running().filter(|running| running.job.client == client);
+        let current = current.map_or(0, |running| now.saturating_sub(running.started_ns));
         state.clients.queue(client).map_or(0, |queue| queue.busy_ns) + current
     }
 
@@ -278,35 +304,31 @@ impl Accelerator {
         self.state.lock().has_room(client, tasks)
     }
 
-    /// Validates a task. `charge` is the cost of its address list.
+    /// Validates a task, the one at `number` of its submission. `charge` is the cost of its address list.
     pub(crate) fn job(
         &self,
         client: u64,
+        number: u32,
         entries: KVVec<AddressEntry>,
         deadline: Deadline,
         charge: Charge,
-    ) -> Result<KBox<Job>> {
-        Job::new(self.config(), client, AddressList::new(entries), deadline, charge).map_err(|refusal| {
-            if let Some(reason) = refusal.reason {
-                // A debug message, so that a program that keeps submitting invalid tasks does not fill the log. Developers can
-                // enable it.
-                dev_dbg!(self.dev, "task refused: {}\n", Show(&reason));
+    ) -> Result<KBox<Job>, Refusal> {
+        Job::new(self.config(), client, AddressList::new(entries), deadline, charge).inspect_err(|refusal| {
+            // A trace event, so that a program that keeps submitting invalid tasks does not fill the log.
+            if let Some(reason) = &refusal.reason {
+                trace::refused(&self.dev, client, number, Show(reason));
             }
-            refusal.error
         })
     }
 
-    fn worker(&self) -> Result<WorkerReference> {
+    /// The works, through which a task waits for fences.
+    pub(crate) fn worker(&self) -> Result<WorkerReference> {
         Ok(self.state.lock().worker.as_ref().ok_or(ENODEV)?.reference())
     }
 
-    /// A watch on the fence behind a sync_file descriptor.
-    pub(crate) fn watch(&self, fd: i32) -> Result<Watch> {
-        self.worker()?.watch(fd)
-    }
-
-    /// Frees the jobs that have ended.
+    /// Frees the jobs that have ended, and makes evidence of the last one available.
     pub(crate) fn clean(&self) {
+        self.publish();
         let ended = self.garbage.lock().take();
         drop(ended);
     }
@@ -373,10 +395,10 @@ impl Accelerator {
         loop {
             match &state.phase {
                 Phase::Idle | Phase::Dead => break,
-                Phase::Running(_) => {}
-                Phase::Ending(_, error) => {
+                Phase::Running(_) | Phase::Ending(Ending { resetting: true, .. }) => {}
+                Phase::Ending(Ending { error, .. }) => {
                     let error = *error;
-                    self.end_running(&mut state, error, true);
+                    state = self.end_running(state, error, true);
                     continue;
                 }
             }
@@ -416,13 +438,35 @@ impl Accelerator {
     pub(crate) fn wake(&self) {
         let mut state = self.state.lock();
         self.interrupts.lock().set_accessible(true);
-        let hardware = &mut self.hardware();
-        state.engine.reset();
-        state.engine.adopt(hardware);
-        // The device was without power, which also resets a device that could not be reset before.
-        if matches!(state.phase, Phase::Dead) && state.engine.is_idle(hardware) {
-            state.phase = Phase::Idle;
+        self.take_over(&mut state);
+    }
+
+    /// Somebody else is about to reset the device: an administrator, or the bus after an error. The running task is ended, because
+    /// the reset ends it on the device.
+    pub(crate) fn reset_prepare(&self) {
+        let mut state = self.state.lock();
+        state.in_reset = true;
+        self.abort(&mut state, EIO);
+        if let Phase::Ending(ending) = &mut state.phase {
+            ending.resetting = true;
         }
+        self.rest();
+    }
+
+    /// The reset of somebody else has ended: registers hold the values after reset. `asleep` says that the device is
+    /// runtime-suspended.
+    pub(crate) fn reset_done(&self, asleep: bool) {
+        let mut state = self.state.lock();
+        state.in_reset = false;
+        if !asleep {
+            self.interrupts.lock().set_accessible(true);
+            if state.is_resetting() {
+                self.conclude(&mut state, Ok(()), true);
+            } else {
+                self.take_over(&mut state);
+            }
+        }
+        self.start_next(&mut state);
     }
 
     /// The first interrupt handler. Returns false if the interrupt was not this device's.
@@ -466,13 +510,13 @@ impl Accelerator {
         let mut state = self.state.lock();
         let now = now_ns();
         match &state.phase {
-            Phase::Idle | Phase::Dead => return,
-            Phase::Ending(_, error) => {
+            Phase::Idle | Phase::Dead | Phase::Ending(Ending { resetting: true, .. }) => return,
+            Phase::Ending(Ending { error, .. }) => {
                 let error = *error;
-                self.end_running(&mut state, error, false);
+                state = self.end_running(state, error, false);
             }
             Phase::Running(running) if running.orphan_until.is_some_and(|until| until <= now) => {
-                self.end_running(&mut state, ECANCELED, false);
+                state = self.end_running(state, ECANCELED, false);
             }
             Phase::Running(_) => {
                 let Some(failure) = state.engine.check_deadline(&mut self.hardware(), now) else {
@@ -481,19 +525,38 @@ impl Accelerator {
                     return;
                 };
                 self.report(&state, &failure);
+                self.keep_evidence(&mut state, &failure, now);
                 state.last_failure = Some(failure);
-                self.end_running(&mut state, ETIMEDOUT, false);
+                state = self.end_running(state, ETIMEDOUT, false);
             }
         }
         self.start_next(&mut state);
     }
 
-    /// Stops the device: no task is started any more, the running task is ended, and waiters are woken.
+    /// Writes what is known of the running task, which is about to be ended. The device is reset after that.
+    fn keep_evidence(&self, state: &mut State, failure: &Failure, now: u64) {
+        let history = self.interrupts.lock().history();
+        let history = history.into_iter().filter(|&(time, _)| time != 0);
+        dump::take(&mut self.dump.lock(), &self.identity, state, failure, history, self.hardware(), now);
+    }
+
+    /// Makes the evidence available. Not on the way to a fence's signal, because it allocates.
+    fn publish(&self) {
+        // The lock is taken on that way, so nothing is allocated under it.
+        let taken = self.dump.lock().take();
+        if let Some(dump) = taken {
+            ffi::dump(&self.dev, &dump);
+            self.dump.lock().give_back(dump);
+        }
+    }
+
+    /// Stops the device: no task is started any more, the running task is ended, waiters are woken, and the device accesses no
+    /// memory. The driver core holds the device. Has no effect the second time.
     pub(crate) fn stop(&self) {
         let worker = {
             let mut state = self.state.lock();
             let worker = state.worker.take();
-            self.end_running(&mut state, ENODEV, true);
+            let mut state = self.end_running(state, ENODEV, true);
             self.fail_queued(&mut state, ENODEV);
             worker
         };
@@ -502,6 +565,7 @@ impl Accelerator {
         self.clean();
         // No task accesses the SRAM any more. DRM removes the mappings after this.
         ffi::stop_sram(&self.dev);
+        ffi::stop_space(&self.dev);
     }
 
     /// Prints the device's state for debugfs, one line per fact.

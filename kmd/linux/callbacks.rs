@@ -102,6 +102,39 @@ unsafe extern "C" fn nvdla_core_wake(core: *mut c_void) {
     unsafe { &*core.cast::<Accelerator>() }.wake();
 }
 
+/// Somebody else is about to reset the device.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_reset_prepare(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.reset_prepare();
+}
+
+/// The reset of somebody else has ended.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_reset_done(core: *mut c_void, asleep: bool) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.reset_done(asleep);
+}
+
+/// The machine is about to be switched off, or to start another kernel.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_stop(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.stop();
+}
+
 /// Prints the device's state to a debugfs file.
 ///
 /// # Safety

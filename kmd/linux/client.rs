@@ -5,13 +5,15 @@
 use kernel::{
     bindings,
     drm,
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{
             Atomic,
             Relaxed, //
         },
-        Arc, //
+        Arc,
+        Mutex, //
     }, //
 };
 
@@ -21,15 +23,24 @@ use super::{
         Budget,
         Kind, //
     },
-    driver::Driver, //
+    driver::Driver,
+    ffi,
+    job::Jobs, //
 };
 
 /// The driver's part of an open file. Closing the file cancels the client's queued tasks.
+#[pin_data(PinnedDrop)]
 pub(crate) struct Client {
     /// The client's number, DRM's own; 0 while the file is being opened.
     id: Atomic<u64>,
     accelerator: Arc<Accelerator>,
     budget: Arc<Budget>,
+    /// The context of its tasks' fences.
+    fences: u64,
+    /// The number of its last fence. Held from the numbering of fences until their tasks are queued, because a client's tasks end in
+    /// the order in which they are queued.
+    #[pin]
+    order: Mutex<u64>,
 }
 
 impl drm::file::DriverFile for Client {
@@ -38,7 +49,16 @@ impl drm::file::DriverFile for Client {
     fn open(dev: &drm::Device<Driver>) -> Result<Pin<KBox<Self>>> {
         let accelerator: Arc<Accelerator> = (**dev).clone();
         let budget = Budget::new()?;
-        Ok(KBox::new(Self { id: Atomic::new(0), accelerator, budget }, GFP_KERNEL_ACCOUNT)?.into())
+        KBox::pin_init(
+            try_pin_init!(Self {
+                id: Atomic::new(0),
+                accelerator,
+                budget,
+                fences: ffi::fence_context(),
+                order <- new_mutex!(0),
+            }? Error),
+            GFP_KERNEL_ACCOUNT,
+        )
     }
 }
 
@@ -53,14 +73,29 @@ impl Client {
         &self.accelerator
     }
 
+    /// Numbers the fences of jobs, and lets `queue` put the jobs into the client's queue.
+    pub(crate) fn in_order<R>(&self, mut jobs: Jobs, queue: impl FnOnce(Jobs) -> Result<R>) -> Result<R> {
+        let mut order = self.order.lock();
+        let mut number = order.saturating_add(jobs.len() as u64);
+        *order = number;
+        // The newest comes first.
+        jobs.try_for_each(|job| {
+            job.fence.begin(self.fences, number);
+            number -= 1;
+            Ok(())
+        })?;
+        queue(jobs)
+    }
+
     /// The client's memory budget.
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 }
 
-impl Drop for Client {
-    fn drop(&mut self) {
+#[pinned_drop]
+impl PinnedDrop for Client {
+    fn drop(self: Pin<&mut Self>) {
         self.accelerator.remove_client(self.id());
     }
 }

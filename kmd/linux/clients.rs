@@ -22,7 +22,7 @@ use super::{
     queue::Queue, //
 };
 
-/// How many clients are looked at under one lock when a fence has signalled.
+/// How many clients are looked at under one lock, when a fence has signalled and for the next task.
 const AT_ONCE: usize = 64;
 
 /// A client's queue by its number.
@@ -88,11 +88,21 @@ impl Clients {
         Ok(sequence)
     }
 
-    /// Takes the next task: the first of the next client in turn that has one that may run.
+    /// Takes the next task: the first of the next client in turn that has one that may run. A client whose last tasks hung loses as
+    /// many turns, if others have tasks.
     pub(crate) fn next(&mut self) -> Option<KBox<Job>> {
-        let cursor = self.ready.cursor_lower_bound(&self.turn).or_else(|| self.ready.cursor_front())?;
-        let client = *cursor.current().0;
-        self.turn = client.saturating_add(1);
+        let (mut first, mut looks) = (None, 0);
+        let client = loop {
+            let cursor = self.ready.cursor_lower_bound(&self.turn).or_else(|| self.ready.cursor_front())?;
+            let client = *cursor.current().0;
+            self.turn = client.saturating_add(1);
+            looks += 1;
+            let skipped = self.ready.get_mut(&client)?.loses_turn();
+            if !skipped || first == Some(client) || looks == AT_ONCE {
+                break client;
+            }
+            first.get_or_insert(client);
+        };
         let job = self.ready.get_mut(&client)?.pop();
         self.sort(client);
         job

@@ -111,10 +111,20 @@ pub(crate) fn drm_raw<C: drm::DeviceContext>(dev: &drm::Device<Driver, C>) -> *m
 }
 
 /// A bound device. Fields are dropped in order: the accelerator stops first, because removing the registration waits for every
-/// ioctl, and some ioctls wait for a task.
+/// ioctl, and some ioctls wait for a task. After a probe that fails this is the only stop.
 pub(crate) struct Device<'bound> {
-    _accelerator: Stop,
+    accelerator: Stop,
     _registration: drm::Registration<'bound, Driver>,
+}
+
+impl Device<'_> {
+    /// The device is about to be unbound. It stops here, while it has its power, its IOMMU domain and its clocks, and not when this
+    /// value is dropped, which is after the bus has cleaned up.
+    pub(crate) fn unbind<C: DeviceContext>(&self, dev: &device::Device<C>) {
+        ffi::wake(dev);
+        self.accelerator.0.stop();
+        ffi::unmanage(dev);
+    }
 }
 
 /// Probes a device of any bus.
@@ -150,5 +160,5 @@ pub(crate) fn probe<'bound>(
     // SAFETY: Kept in the bus device's data, never forgotten.
     let registration = unsafe { drm::Registration::new(dev, drm, registered, 0)? };
     stop.0.manage();
-    Ok(Device { _accelerator: stop, _registration: registration })
+    Ok(Device { accelerator: stop, _registration: registration })
 }

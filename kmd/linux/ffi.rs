@@ -15,71 +15,79 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-/// `struct nvdla_memory`: the memory behind a GEM object.
+/// The first members of `struct nvdla_memory`: the memory behind a GEM object.
 #[repr(C)]
 pub(crate) struct Memory {
-    pub(crate) vaddr: *mut c_void,
     pub(crate) dma_address: u64,
     pub(crate) size: u64,
-    dev: *mut c_void,
-    imported: *mut c_void,
-    dma_buf: *mut c_void,
-    pool: *mut c_void,
     pub(crate) block: *mut c_void,
-    lost: bool,
-    translated: bool,
+    pub(crate) dma_buf: *mut c_void,
 }
 
-impl Memory {
-    pub(crate) const fn empty() -> Self {
-        Self {
-            vaddr: core::ptr::null_mut(),
-            dma_address: 0,
-            size: 0,
-            dev: core::ptr::null_mut(),
-            imported: core::ptr::null_mut(),
-            dma_buf: core::ptr::null_mut(),
-            pool: core::ptr::null_mut(),
-            block: core::ptr::null_mut(),
-            lost: false,
-            translated: false,
-        }
-    }
-}
+/// The processor caches the memory, also if the device does not see its cache.
+pub(crate) const MEMORY_CACHED: u32 = 1;
 
 // The kernel's structures are only passed by pointer. Some contain empty structures, which have size zero in both C and Rust.
 #[allow(improper_ctypes)]
 extern "C" {
-    pub(crate) fn nvdla_memory_alloc(drm: *mut bindings::drm_device, size: u64, memory: *mut Memory) -> c_int;
-    pub(crate) fn nvdla_memory_alloc_sram(drm: *mut bindings::drm_device, size: u64, memory: *mut Memory) -> c_int;
+    pub(crate) fn nvdla_memory_alloc(drm: *mut bindings::drm_device, size: u64, flags: u32) -> *mut Memory;
+    pub(crate) fn nvdla_memory_alloc_sram(drm: *mut bindings::drm_device, size: u64) -> *mut Memory;
     pub(crate) fn nvdla_memory_import(
+        drm: *mut bindings::drm_device,
         attachment: *mut bindings::dma_buf_attachment,
         table: *mut bindings::sg_table,
+    ) -> *mut Memory;
+    pub(crate) fn nvdla_memory_imported(
         memory: *mut Memory,
-    ) -> c_int;
+        attachment: *mut bindings::dma_buf_attachment,
+        table: *mut bindings::sg_table,
+    );
     pub(crate) fn nvdla_memory_free(memory: *mut Memory);
+    pub(crate) fn nvdla_memory_open(memory: *mut Memory) -> c_int;
+    pub(crate) fn nvdla_memory_begin_read(memory: *mut Memory) -> c_int;
+    pub(crate) fn nvdla_memory_end_read(memory: *mut Memory);
     pub(crate) fn nvdla_memory_read(memory: *const Memory, offset: u64, to: *mut c_void, length: usize);
+    pub(crate) fn nvdla_memory_write(memory: *const Memory, offset: u64, from: *const c_void, length: usize);
     pub(crate) fn nvdla_memory_lose(memory: *mut Memory);
     pub(crate) fn nvdla_memory_total() -> u64;
     pub(crate) fn nvdla_gem_extend(object: *mut bindings::drm_gem_object);
-    pub(crate) fn nvdla_gem_from_fd(
-        drm: *mut bindings::drm_device,
-        file: *mut bindings::drm_file,
-        fd: c_int,
-    ) -> *mut bindings::drm_gem_object;
+    pub(crate) fn nvdla_gem_from_fd(drm: *mut bindings::drm_device, fd: c_int) -> *mut bindings::drm_gem_object;
     pub(crate) fn nvdla_drm_extend(drm: *mut bindings::drm_device);
+    fn nvdla_dump(dev: *mut bindings::device, bytes: *const c_void, length: usize);
     fn nvdla_sram_start(dev: *mut bindings::device, bits: u32) -> c_int;
     fn nvdla_sram_stop(dev: *mut bindings::device);
     fn nvdla_sram_size(dev: *mut bindings::device, used: *mut u64) -> u64;
+    pub(crate) fn nvdla_memory_sync(memory: *mut Memory, read: bool, write: bool, to_device: bool) -> c_int;
     fn nvdla_power_start(dev: *mut bindings::device) -> *mut c_void;
     fn nvdla_power_reach(power: *mut c_void, bits: u32) -> c_int;
     fn nvdla_power_reset(power: *mut c_void, held: bool) -> c_int;
-    fn nvdla_power_isolate(power: *mut c_void) -> bool;
+    fn nvdla_power_isolate(power: *mut c_void);
+    fn nvdla_power_connect(power: *mut c_void);
+    fn nvdla_space_stop(dev: *mut bindings::device);
+    fn nvdla_nap(us: u64);
     fn nvdla_power_manage(power: *mut c_void, core: *mut c_void);
+    fn nvdla_power_wake(dev: *mut bindings::device);
     fn nvdla_power_unmanage(dev: *mut bindings::device);
     fn nvdla_power_get(dev: *mut bindings::device) -> c_int;
     fn nvdla_power_put(dev: *mut bindings::device);
     fn nvdla_fence_create() -> *mut c_void;
+    fn nvdla_fence_context() -> u64;
+    fn nvdla_fence_begin(fence: *mut c_void, context: u64, number: u64);
+    fn nvdla_fence_get(fence: *mut c_void);
+    fn nvdla_fence_discard(fence: *mut c_void);
+    fn nvdla_fence_share(fence: *mut c_void, object: *mut bindings::drm_gem_object, write: bool);
+    fn nvdla_watch_sync(file: *mut bindings::drm_file, handle: u32, point: u64, worker: *mut c_void) -> *mut c_void;
+    fn nvdla_watch_buffer(object: *mut bindings::drm_gem_object, all: bool, worker: *mut c_void) -> *mut c_void;
+    fn nvdla_target_create(file: *mut bindings::drm_file, handle: u32, point: u64) -> *mut c_void;
+    fn nvdla_target_set(target: *mut c_void, fence: *mut c_void);
+    fn nvdla_target_destroy(target: *mut c_void);
+    fn nvdla_reservations_lock(
+        objects: *mut *mut bindings::drm_gem_object,
+        count: c_uint,
+        context: *mut *mut c_void,
+    ) -> c_int;
+    fn nvdla_reservations_unlock(objects: *mut *mut bindings::drm_gem_object, count: c_uint, context: *mut c_void);
+    fn nvdla_buffer_wait(object: *mut bindings::drm_gem_object, all: bool, deadline_ns: u64) -> c_int;
     fn nvdla_fence_reserve(fence: *mut c_void, sync: *mut *mut c_void) -> c_int;
     fn nvdla_fence_install(fd: c_int, sync: *mut c_void);
     fn nvdla_fence_abandon(fd: c_int, sync: *mut c_void);
@@ -107,13 +115,28 @@ extern "C" {
 /// A task's own fence. It is signalled once: by [`Fence::signal`], or with `-ECANCELED` when it is dropped before.
 pub(crate) struct Fence {
     raw: *mut c_void,
-    signalled: bool,
+    state: FenceState,
+}
+
+/// The life of a fence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FenceState {
+    /// It has no number, and nobody can see it.
+    New,
+    Pending,
+    Signalled,
 }
 
 // SAFETY: A DMA fence is reference-counted and may be used from any thread.
 unsafe impl Send for Fence {}
 // SAFETY: As above; every function here is one that the DMA fence core locks itself.
 unsafe impl Sync for Fence {}
+
+/// The context of a client's fences.
+pub(crate) fn fence_context() -> u64 {
+    // SAFETY: No conditions.
+    unsafe { nvdla_fence_context() }
+}
 
 impl Fence {
     pub(crate) fn new() -> Result<Self> {
@@ -122,7 +145,23 @@ impl Fence {
         if raw.is_null() {
             return Err(ENOMEM);
         }
-        Ok(Self { raw, signalled: false })
+        Ok(Self { raw, state: FenceState::New })
+    }
+
+    /// Gives the fence its number. Fences of a context signal in the order of their numbers.
+    pub(crate) fn begin(&mut self, context: u64, number: u64) {
+        if self.state == FenceState::New {
+            // SAFETY: `raw` is memory for a fence, which is nobody else's.
+            unsafe { nvdla_fence_begin(self.raw, context, number) };
+            self.state = FenceState::Pending;
+        }
+    }
+
+    /// A second reference to the fence, which has begun.
+    pub(crate) fn shared(&self) -> SharedFence {
+        // SAFETY: The fence has begun, and we have a reference.
+        unsafe { nvdla_fence_get(self.raw) };
+        SharedFence(self.raw)
     }
 
     /// Reserves a file descriptor that polls readable once the fence has signalled.
@@ -137,7 +176,8 @@ impl Fence {
     }
 
     pub(crate) fn signal(&mut self, result: Result) {
-        if !core::mem::replace(&mut self.signalled, true) {
+        if self.state == FenceState::Pending {
+            self.state = FenceState::Signalled;
             // SAFETY: `raw` is a fence with a reference of ours, not signalled yet.
             unsafe { nvdla_fence_signal(self.raw, result.err().map_or(0, |e| e.to_errno())) };
         }
@@ -146,9 +186,42 @@ impl Fence {
 
 impl Drop for Fence {
     fn drop(&mut self) {
+        if self.state == FenceState::New {
+            // SAFETY: Nobody else has the memory.
+            unsafe { nvdla_fence_discard(self.raw) };
+            return;
+        }
         self.signal(Err(ECANCELED));
         // SAFETY: Gives back the reference of `nvdla_fence_create`.
         unsafe { nvdla_fence_put(self.raw) };
+    }
+}
+
+/// A GEM object that is held.
+///
+/// # Safety
+///
+/// The object must be valid as long as the value.
+pub(crate) unsafe trait HeldObject {
+    /// The object.
+    fn raw(&self) -> *mut bindings::drm_gem_object;
+}
+
+/// A reference to a task's fence, which may have signalled.
+pub(crate) struct SharedFence(*mut c_void);
+
+impl SharedFence {
+    /// Makes others that use a buffer wait for the fence. The buffer's reservation is locked and has room.
+    pub(crate) fn share(&self, object: &impl HeldObject, write: bool) {
+        // SAFETY: The reference is ours, and the caller has locked the reservation.
+        unsafe { nvdla_fence_share(self.0, object.raw(), write) };
+    }
+}
+
+impl Drop for SharedFence {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { nvdla_fence_put(self.0) };
     }
 }
 
@@ -173,6 +246,73 @@ impl Drop for Descriptor {
         // SAFETY: As in `install`.
         unsafe { nvdla_fence_abandon(self.fd, self.sync) };
     }
+}
+
+/// A synchronisation object of DRM that gets the fence of a task.
+pub(crate) struct Target(*mut c_void);
+
+impl Target {
+    /// Finds the object of that handle, or the point of a timeline.
+    ///
+    /// # Safety
+    ///
+    /// `file` must be an open file of this driver.
+    pub(crate) unsafe fn new(file: *mut bindings::drm_file, handle: u32, point: u64) -> Result<Self> {
+        // SAFETY: By this function's condition; the helper checks the handle.
+        let raw = kernel::error::from_err_ptr(unsafe { nvdla_target_create(file, handle, point) })?;
+        Ok(Self(raw))
+    }
+
+    /// Gives it the fence, which has begun.
+    pub(crate) fn set(self, fence: &SharedFence) {
+        // SAFETY: Both are valid, and the helper takes its own reference.
+        unsafe { nvdla_target_set(self.0, fence.0) };
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // SAFETY: Nobody else has the pointer.
+        unsafe { nvdla_target_destroy(self.0) };
+    }
+}
+
+/// The reservations of buffers, locked until this value is dropped.
+pub(crate) struct Reservations {
+    objects: KVec<*mut bindings::drm_gem_object>,
+    locked: c_uint,
+    context: *mut c_void,
+}
+
+impl Reservations {
+    /// Locks the reservations of these buffers. Interrupted by signals.
+    pub(crate) fn lock<T: HeldObject>(buffers: &[(T, bool)]) -> Result<Self> {
+        let mut objects = KVec::with_capacity(buffers.len(), GFP_KERNEL)?;
+        for (buffer, _) in buffers {
+            objects.push(buffer.raw(), GFP_KERNEL)?;
+        }
+        let mut context = core::ptr::null_mut();
+        // SAFETY: The caller holds the objects; the list has that length.
+        let locked =
+            unsafe { nvdla_reservations_lock(objects.as_mut_ptr(), objects.len() as c_uint, &raw mut context) };
+        if locked < 0 {
+            return Err(Error::from_errno(locked));
+        }
+        Ok(Self { objects, locked: locked as c_uint, context })
+    }
+}
+
+impl Drop for Reservations {
+    fn drop(&mut self) {
+        // SAFETY: They were locked with this context, and the caller of `lock` still holds the objects.
+        unsafe { nvdla_reservations_unlock(self.objects.as_mut_ptr(), self.locked, self.context) };
+    }
+}
+
+/// Waits for those who write a buffer, or for all who use it.
+pub(crate) fn wait_for_buffer(object: &impl HeldObject, all: bool, deadline_ns: u64) -> Result {
+    // SAFETY: The object is held.
+    to_result(unsafe { nvdla_buffer_wait(object.raw(), all, deadline_ns) })
 }
 
 /// Marks code that must run for a fence to signal, until it is dropped, for lockdep. The thread must not change in between.
@@ -208,6 +348,11 @@ impl Process {
         // SAFETY: The name has the bytes that the helper writes.
         let pid = unsafe { nvdla_process_name(name.as_mut_ptr()) };
         Self { name, pid }
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.pid.unsigned_abs()
     }
 
     /// Yields to others. Returns whether the calling process has a signal, so that long work for it should end.
@@ -303,6 +448,25 @@ impl WorkerReference {
         let raw = kernel::error::from_err_ptr(unsafe { nvdla_watch_create(fd, self.0) })?;
         Ok(Watch(raw))
     }
+
+    /// Watches the fence of a synchronisation object, or of a point on its timeline.
+    ///
+    /// # Safety
+    ///
+    /// `file` must be an open file of this driver.
+    pub(crate) unsafe fn watch_sync(&self, file: *mut bindings::drm_file, handle: u32, point: u64) -> Result<Watch> {
+        // SAFETY: By this function's condition; the helper checks the handle.
+        let raw = kernel::error::from_err_ptr(unsafe { nvdla_watch_sync(file, handle, point, self.0) })?;
+        Ok(Watch(raw))
+    }
+
+    /// Watches all who use a buffer, or those who write it, and makes room for one fence. Its reservation is locked. `None` if there
+    /// is nobody to wait for.
+    pub(crate) fn watch_buffer(&self, object: &impl HeldObject, all: bool) -> Result<Option<Watch>> {
+        // SAFETY: The object is held, and the caller has locked its reservation.
+        let raw = kernel::error::from_err_ptr(unsafe { nvdla_watch_buffer(object.raw(), all, self.0) })?;
+        Ok((!raw.is_null()).then(|| Watch(raw)))
+    }
 }
 
 impl Drop for WorkerReference {
@@ -377,19 +541,21 @@ impl Power {
         to_result(unsafe { nvdla_power_reach(self.0, bits) })
     }
 
-    /// Resets the device: `EAGAIN` if the bus cannot do it now, `ENOTSUPP` if there is no reset.
-    ///
-    /// `held` says that the caller is a probe, the unbinding or a suspend, for which the driver core holds the device.
-    pub(crate) fn reset(&self, held: bool) -> Result {
-        // SAFETY: Valid as long as the device is bound.
-        to_result(unsafe { nvdla_power_reset(self.0, held) })
+    /// A way to reset the device without a lock on the power management.
+    pub(crate) fn reset(&self) -> Reset {
+        Reset(self.0)
     }
 
-    /// Disables bus mastering of a device that does not stop. Returns false if the bus has no such switch.
-    #[must_use]
-    pub(crate) fn isolate(&self) -> bool {
+    /// Disables the interrupt of a device that does not stop, and bus mastering where the bus has such a switch.
+    pub(crate) fn isolate(&self) {
         // SAFETY: Valid as long as the device is bound.
-        unsafe { nvdla_power_isolate(self.0) }
+        unsafe { nvdla_power_isolate(self.0) };
+    }
+
+    /// Enables bus mastering. The device must not be running anything.
+    pub(crate) fn connect(&self) {
+        // SAFETY: Valid as long as the device is bound.
+        unsafe { nvdla_power_connect(self.0) };
     }
 
     /// Registers `core` for the functions of suspend and resume (`nvdla_core_suspend` and the following). The last step of a
@@ -402,6 +568,39 @@ impl Power {
         // SAFETY: By this function's condition.
         unsafe { nvdla_power_manage(self.0, core.cast_mut()) };
     }
+}
+
+/// The reset of a device, through its bus or its reset lines.
+pub(crate) struct Reset(*mut c_void);
+
+impl Reset {
+    /// Resets the device: `EAGAIN` if the bus cannot do it now, `ENOTSUPP` if there is no reset. Success does not mean that the
+    /// device was reached: a reset of the bus's endpoint may leave what is behind it as it was.
+    ///
+    /// `held` says that the caller is a probe, the unbinding or a suspend, for which the driver core holds the device. One reset
+    /// at a time, while the device is bound.
+    pub(crate) fn run(self, held: bool) -> Result {
+        // SAFETY: Valid as long as the device is bound.
+        to_result(unsafe { nvdla_power_reset(self.0, held) })
+    }
+}
+
+/// Sleeps for some microseconds.
+pub(crate) fn nap(us: u64) {
+    // SAFETY: The caller may sleep.
+    unsafe { nvdla_nap(us) };
+}
+
+/// Gives a dump to the kernel's device dumps.
+pub(crate) fn dump(dev: &ARef<device::Device>, words: &[u32]) {
+    // SAFETY: The device exists, and the helper copies as many bytes as there are.
+    unsafe { nvdla_dump(device_raw(dev), words.as_ptr().cast(), size_of_val(words)) };
+}
+
+/// Ends all mappings of memory for a device that is about to be unbound.
+pub(crate) fn stop_space(dev: &ARef<device::Device>) {
+    // SAFETY: The device exists.
+    unsafe { nvdla_space_stop(device_raw(dev)) };
 }
 
 /// Makes the SRAM of a device with a secondary memory interface available, if there is one. `bits` is the number of address bits of
@@ -425,7 +624,13 @@ pub(crate) fn sram_size(dev: &ARef<device::Device>) -> (u64, u64) {
     (size, used)
 }
 
-/// Resumes the device and keeps it active because it is about to be unbound. Called once per [`Power::manage`].
+/// Resumes the device and keeps it active because it is about to be unbound. [`unmanage`] follows.
+pub(crate) fn wake<C: device::DeviceContext>(dev: &device::Device<C>) {
+    // SAFETY: The device exists, and the driver core holds it for the unbinding.
+    unsafe { nvdla_power_wake(device_raw(dev)) };
+}
+
+/// Ends the power management of a device that has stopped. Called once per [`Power::manage`].
 pub(crate) fn unmanage<C: device::DeviceContext>(dev: &device::Device<C>) {
     // SAFETY: The device exists, and the driver core holds it for the unbinding.
     unsafe { nvdla_power_unmanage(device_raw(dev)) };

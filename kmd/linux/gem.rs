@@ -39,6 +39,7 @@ use super::{
         Held,
         Source, //
     },
+    uapi::queue,
 };
 
 /// A buffer.
@@ -63,13 +64,14 @@ pub(crate) fn hold(object: ARef<Object>) -> Held {
     unsafe { Held::new(raw, data) }
 }
 
-/// Allocates a buffer of at least `size` bytes, in the device's SRAM if `sram`, and charges the client for it.
-pub(crate) fn create(dev: &drm::Device<Driver>, budget: &Arc<Budget>, size: u64, sram: bool) -> Result<ARef<Object>> {
+/// Allocates a buffer of at least `size` bytes, and charges the client for it. `flags` are those of GEM_CREATE.
+pub(crate) fn create(dev: &drm::Device<Driver>, budget: &Arc<Budget>, size: u64, flags: u32) -> Result<ARef<Object>> {
     let size = usize::try_from(size).ok().and_then(page::page_align).filter(|&size| size != 0).ok_or(EINVAL)?;
-    let source = if sram {
+    let source = if flags & queue::GEM_CREATE_SRAM != 0 {
         Source::Sram(budget.charge(budget::Kind::Sram, size as u64)?)
     } else {
-        Source::New(budget.charge(budget::Kind::Buffers, budget::cost_of_buffer(size))?)
+        let cached = if flags & queue::GEM_CREATE_CACHED != 0 { ffi::MEMORY_CACHED } else { 0 };
+        Source::New(budget.charge(budget::Kind::Buffers, budget::cost_of_buffer(size))?, cached)
     };
     let object = Object::new(dev, size, source)?;
     // SAFETY: The object is ours alone so far.
@@ -77,18 +79,23 @@ pub(crate) fn create(dev: &drm::Device<Driver>, budget: &Arc<Budget>, size: u64,
     Ok(object)
 }
 
-/// The buffer behind a dma-buf descriptor.
-pub(crate) fn from_fd(
-    dev: &drm::Device<Driver>,
-    file: &drm::File<Client>,
-    fd: i32,
-) -> Result<ARef<Object>> {
-    // SAFETY: Device and file are valid for the call.
-    let raw = from_err_ptr(unsafe {
-        ffi::nvdla_gem_from_fd(drm_raw(dev), core::ptr::from_ref(file).cast_mut().cast(), fd)
-    })?;
+/// The buffer behind a dma-buf descriptor. Another driver's buffer is charged to the client.
+pub(crate) fn from_fd(dev: &drm::Device<Driver>, budget: &Arc<Budget>, fd: i32) -> Result<ARef<Object>> {
+    // SAFETY: The device is valid for the call.
+    let raw = from_err_ptr(unsafe { ffi::nvdla_gem_from_fd(drm_raw(dev), fd) })?;
     // SAFETY: The helper gives an object of this driver with a reference for us.
-    Ok(unsafe { ARef::from_raw(core::ptr::NonNull::from(Object::from_raw(raw))) })
+    let object: ARef<Object> = unsafe { ARef::from_raw(core::ptr::NonNull::from(Object::from_raw(raw))) };
+    charge(&object, budget)?;
+    Ok(object)
+}
+
+/// Charges a client for another driver's buffer, unless one has been charged already.
+fn charge(object: &Object, budget: &Arc<Budget>) -> Result {
+    if !object.is_imported() {
+        return Ok(());
+    }
+    let cost = budget::cost_of_buffer(usize::try_from(Data::size(object))?);
+    object.charge(|| budget.charge(budget::Kind::Buffers, cost))
 }
 
 /// The memory of an object, for the C helpers.
@@ -122,12 +129,34 @@ unsafe extern "C" fn nvdla_object_import(
     let size = unsafe { (*(*attachment).dmabuf).size };
     match Object::new(dev, size, Source::Imported { attachment, table }) {
         Ok(object) => {
-            // SAFETY: The object is ours alone so far.
-            unsafe { ffi::nvdla_gem_extend(object.as_raw()) };
+            // SAFETY: The object is ours alone so far, and its memory is the attachment's.
+            unsafe {
+                ffi::nvdla_gem_extend(object.as_raw());
+                ffi::nvdla_memory_imported(object.raw(), attachment, table);
+            }
             let raw = object.as_raw();
             core::mem::forget(object);
             raw
         }
         Err(error) => error.to_ptr(),
     }
+}
+
+/// A client gets a handle of an object. Another driver's memory is charged to the first such client. Returns 0 or an error, after
+/// which the client has no handle.
+///
+/// # Safety
+///
+/// `object` must be a GEM object of this driver, and `file` an open file of its device.
+#[no_mangle]
+#[allow(improper_ctypes_definitions)]
+unsafe extern "C" fn nvdla_object_opened(
+    object: *mut bindings::drm_gem_object,
+    file: *mut bindings::drm_file,
+) -> c_int {
+    // SAFETY: By this function's condition.
+    let object: &Object = unsafe { Object::from_raw(object) };
+    // SAFETY: As above.
+    let file: &drm::File<Client> = unsafe { drm::File::from_raw(file) };
+    charge(object, file.inner().budget()).map_or_else(Error::to_errno, |()| 0)
 }

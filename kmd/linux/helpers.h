@@ -6,14 +6,21 @@
 #ifndef NVDLA_HELPERS_H
 #define NVDLA_HELPERS_H
 
+#include <linux/list.h>
+#include <linux/scatterlist.h>
 #include <linux/types.h>
+#include <drm/drm_mm.h>
 
+struct cma;
+struct dma_buf;
 struct dma_buf_attachment;
 struct dma_fence;
 struct device;
 struct nvdla_block;
 struct nvdla_pool;
 struct nvdla_power;
+struct nvdla_space;
+struct nvdla_target;
 struct nvdla_watch;
 struct nvdla_worker;
 struct drm_device;
@@ -21,37 +28,69 @@ struct drm_file;
 struct drm_gem_object;
 struct drm_gem_object_funcs;
 struct seq_file;
-struct sg_table;
 struct sync_file;
 struct vm_area_struct;
 struct vm_operations_struct;
+struct ww_acquire_ctx;
+
+/* Flags of nvdla_memory_alloc(). */
+#define NVDLA_MEMORY_CACHED 1	/* the processor caches it, also if the device does not see the cache */
 
 /*
- * The memory behind a GEM object: contiguous in DMA addresses, because the hardware has no scatter list.
- * gem.rs has the same layout.
+ * The memory behind a GEM object: contiguous in DMA addresses, because the hardware has no scatter list. ffi.rs has the first
+ * members.
  */
 struct nvdla_memory {
-	void *vaddr;		/* kernel address, readable by the CPU; NULL for SRAM */
 	u64 dma_address;	/* address for the device */
 	u64 size;		/* bytes */
-	struct device *dev;	/* allocator; NULL for imported memory and SRAM */
-	struct sg_table *imported;
-	struct dma_buf *dma_buf;
-	struct nvdla_pool *pool;	/* reserved memory that it comes from, or NULL */
 	struct nvdla_block *block;	/* part of the SRAM; NULL for other memory. The processor does not access it */
+	struct dma_buf *dma_buf;	/* another driver's memory, or NULL */
+	void *vaddr;		/* kernel address; NULL until nvdla_memory_open() */
+	struct nvdla_space *space;	/* the device that it was mapped for; NULL for SRAM */
+	struct list_head entry;	/* in the space's list while the device has a mapping */
+	struct page **pages;	/* scattered pages, or NULL */
+	struct page *first;	/* the first of contiguous pages, or NULL */
+	struct cma *area;	/* where contiguous pages come from; NULL for the page allocator */
+	struct sg_table table;	/* the pages, as they are mapped for the device */
+	struct dma_buf_attachment *attachment;	/* of another driver's memory */
+	struct sg_table *imported;	/* its mapping */
+	struct nvdla_pool *pool;	/* reserved memory that it is a part of, or NULL */
+	struct drm_mm_node node;	/* its place there */
+	bool uncached;		/* the processor's mappings are write-combined */
+	bool mapped;		/* `vaddr` is a mapping of its own */
 	bool lost;		/* a device that cannot be stopped may still write it: never freed */
-	bool translated;	/* pages that an IOMMU makes contiguous */
 };
 
-/* gem.c */
-int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *memory);
-int nvdla_memory_import(struct dma_buf_attachment *attachment, struct sg_table *table, struct nvdla_memory *memory);
+/* memory.c */
+int nvdla_space_start(struct device *dev);
+void nvdla_space_stop(struct device *dev);
+bool nvdla_space_is_translated(struct device *dev);
+struct drm_gem_object *nvdla_gem_import(struct drm_device *drm, struct dma_buf *buffer);
+struct nvdla_memory *nvdla_memory_alloc(struct drm_device *drm, u64 size, u32 flags);
+struct nvdla_memory *nvdla_memory_of_block(struct nvdla_block *block, u64 dma_address, u64 size);
+struct nvdla_memory *nvdla_memory_import(struct drm_device *drm, struct dma_buf_attachment *attachment,
+					 struct sg_table *table);
+void nvdla_memory_imported(struct nvdla_memory *memory, struct dma_buf_attachment *attachment, struct sg_table *table);
+void nvdla_memory_unmap(struct nvdla_memory *memory);
 void nvdla_memory_free(struct nvdla_memory *memory);
+int nvdla_memory_open(struct nvdla_memory *memory);
+int nvdla_memory_begin_read(struct nvdla_memory *memory);
+void nvdla_memory_end_read(struct nvdla_memory *memory);
 void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, size_t length);
+void nvdla_memory_write(const struct nvdla_memory *memory, u64 offset, const void *from, size_t length);
 u64 nvdla_memory_total(void);
 void nvdla_memory_lose(struct nvdla_memory *memory);
+unsigned long nvdla_memory_pfn(const struct nvdla_memory *memory, size_t index);
+struct sg_table *nvdla_memory_table(const struct nvdla_memory *memory);
+bool nvdla_memory_has_pages(const struct nvdla_memory *memory);
+int nvdla_memory_sync(struct nvdla_memory *memory, bool read, bool write, bool to_device);
+
+/* gem.c */
 void nvdla_gem_extend(struct drm_gem_object *object);
-struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, struct drm_file *file, int fd);
+struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, int fd);
+
+/* dump.c */
+void nvdla_dump(struct device *dev, const void *bytes, size_t length);
 
 /* sram.c */
 int nvdla_sram_start(struct device *dev, u32 bits);
@@ -59,7 +98,7 @@ void nvdla_sram_stop(struct device *dev);
 u64 nvdla_sram_size(struct device *dev, u64 *used);
 int nvdla_sram_save(struct device *dev);
 void nvdla_sram_restore(struct device *dev);
-int nvdla_memory_alloc_sram(struct drm_device *drm, u64 size, struct nvdla_memory *memory);
+struct nvdla_memory *nvdla_memory_alloc_sram(struct drm_device *drm, u64 size);
 void nvdla_block_free(struct nvdla_block *block);
 int nvdla_block_mmap(struct drm_gem_object *object, struct vm_area_struct *vma);
 extern const struct vm_operations_struct nvdla_block_vm_ops;
@@ -69,10 +108,23 @@ void nvdla_drm_extend(struct drm_device *drm);
 
 /* fence.c */
 struct dma_fence *nvdla_fence_create(void);
+u64 nvdla_fence_context(void);
+void nvdla_fence_begin(struct dma_fence *fence, u64 context, u64 number);
+void nvdla_fence_discard(struct dma_fence *fence);
+void nvdla_fence_share(struct dma_fence *fence, struct drm_gem_object *object, bool write);
+struct nvdla_watch *nvdla_watch_sync(struct drm_file *file, u32 handle, u64 point, struct nvdla_worker *worker);
+struct nvdla_watch *nvdla_watch_buffer(struct drm_gem_object *object, bool all, struct nvdla_worker *worker);
+struct nvdla_target *nvdla_target_create(struct drm_file *file, u32 handle, u64 point);
+void nvdla_target_set(struct nvdla_target *target, struct dma_fence *fence);
+void nvdla_target_destroy(struct nvdla_target *target);
+int nvdla_reservations_lock(struct drm_gem_object **objects, unsigned int count, struct ww_acquire_ctx **context);
+void nvdla_reservations_unlock(struct drm_gem_object **objects, unsigned int count, struct ww_acquire_ctx *context);
+int nvdla_buffer_wait(struct drm_gem_object *object, bool all, u64 deadline_ns);
 int nvdla_fence_reserve(struct dma_fence *fence, struct sync_file **sync);
 void nvdla_fence_install(int fd, struct sync_file *sync);
 void nvdla_fence_abandon(int fd, struct sync_file *sync);
 void nvdla_fence_signal(struct dma_fence *fence, int error);
+void nvdla_fence_get(struct dma_fence *fence);
 void nvdla_fence_put(struct dma_fence *fence);
 bool nvdla_signalling_begin(void);
 void nvdla_signalling_end(bool cookie);
@@ -82,18 +134,20 @@ int nvdla_watch_status(struct nvdla_watch *watch);
 
 /* power.c */
 struct nvdla_power *nvdla_power_start(struct device *dev);
-struct nvdla_pool *nvdla_pool_get(struct device *dev);
-void nvdla_pool_put(struct nvdla_pool *pool);
 int nvdla_power_reach(struct nvdla_power *power, u32 bits);
 int nvdla_power_reset(struct nvdla_power *power, bool held);
-bool nvdla_power_isolate(struct nvdla_power *power);
+void nvdla_power_isolate(struct nvdla_power *power);
+void nvdla_power_connect(struct nvdla_power *power);
 void nvdla_power_manage(struct nvdla_power *power, void *core);
+void nvdla_power_wake(struct device *dev);
 void nvdla_power_unmanage(struct device *dev);
 int nvdla_power_get(struct device *dev);
 void nvdla_power_put(struct device *dev);
 
 /* trace.c */
 void nvdla_trace_submit(struct device *dev, u64 client, u32 tasks);
+bool nvdla_trace_refused_is_on(void);
+void nvdla_trace_refused(struct device *dev, u64 client, u32 task, const char *reason);
 void nvdla_trace_task_start(struct device *dev, u64 client, u64 task);
 void nvdla_trace_interrupt(struct device *dev);
 void nvdla_trace_operation_end(struct device *dev, u32 operation, u8 unit);
@@ -115,11 +169,13 @@ bool nvdla_worker_may_log(struct nvdla_worker *worker);
 /* process.c */
 int nvdla_process_name(char name[16]);
 bool nvdla_process_interrupted(void);
+void nvdla_nap(u64 us);
 
 /* Rust. */
 struct nvdla_memory *nvdla_object_memory(struct drm_gem_object *object);
 struct drm_gem_object *nvdla_object_import(struct drm_device *drm, struct dma_buf_attachment *attachment,
 					   struct sg_table *table);
+int nvdla_object_opened(struct drm_gem_object *object, struct drm_file *file);
 u64 nvdla_client_busy_ns(struct drm_file *file);
 u64 nvdla_client_sram(struct drm_file *file);
 int nvdla_client_opened(struct drm_file *file, u64 id);
@@ -131,6 +187,9 @@ int nvdla_core_suspend(void *core);
 void nvdla_core_resume(void *core, bool asleep);
 void nvdla_core_rest(void *core);
 void nvdla_core_wake(void *core);
+void nvdla_core_reset_prepare(void *core);
+void nvdla_core_reset_done(void *core, bool asleep);
+void nvdla_core_stop(void *core);
 void nvdla_core_show(struct drm_device *drm, struct seq_file *file);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The ioctls: NVIDIA's four, compatible with existing user space, and the driver's own three.
+//! The ioctls: NVIDIA's four, compatible with existing user space, and the driver's own four.
 
 use kernel::{
     bindings,
@@ -26,13 +26,14 @@ use super::{
         Driver,
         Registered, //
     },
-    gem,
+    ffi, gem,
     job::{
         self,
         AddressEntry,
         Deadline,
         Jobs, //
     },
+    memory::Held,
     uapi::{
         ioctl as first,
         queue, //
@@ -99,25 +100,49 @@ ioctls! {
     (queue::QUERY_COMMAND, NVDLA_QUERY, queue::Query, guarded query),
     (queue::SUBMIT_COMMAND, NVDLA_SUBMIT_TASKS, queue::Submit, free submit),
     (queue::WAIT_COMMAND, NVDLA_WAIT, queue::Wait, free wait),
+    (queue::ACCESS_COMMAND, NVDLA_ACCESS, queue::Access, free access),
 }
 
 /// Records of an array in user memory that are copied at once. They are copied to the stack, because an allocation takes longer
 /// than the copy of a short array.
 const AT_ONCE: usize = 8;
 
-/// Calls `each` with the records of an array of `count` in user memory, up to the first error.
+/// Calls `each` with the records of an array of `count` in user memory, up to the first error. An element of the array has `stride`
+/// bytes: at least a record's, and what is behind the record must be zero.
 fn for_each_record<const SIZE: usize>(
     pointer: u64,
     count: usize,
+    stride: usize,
     mut each: impl FnMut(&[u8; SIZE]) -> Result,
 ) -> Result {
-    let bytes = count.checked_mul(SIZE).ok_or(EINVAL)?;
+    if count != 0 && stride < SIZE {
+        return Err(EINVAL);
+    }
+    if stride > queue::MAX_RECORD as usize {
+        return Err(E2BIG);
+    }
+    let bytes = count.checked_mul(stride).ok_or(EINVAL)?;
     let mut reader = UserSlice::new(UserPtr::from_addr(usize::try_from(pointer)?), bytes).reader();
     while !reader.is_empty() {
         let mut records = [[0; SIZE]; AT_ONCE];
-        let some = &mut records[..AT_ONCE.min(reader.len() / SIZE)];
-        reader.read_slice(some.as_flattened_mut())?;
-        some.iter().try_for_each(&mut each)?;
+        if stride == SIZE {
+            let some = &mut records[..AT_ONCE.min(reader.len() / SIZE)];
+            reader.read_slice(some.as_flattened_mut())?;
+            some.iter().try_for_each(&mut each)?;
+            continue;
+        }
+        reader.read_slice(&mut records[0])?;
+        let mut left = stride - SIZE;
+        while left > 0 {
+            let mut rest = [0; 64];
+            let some = &mut rest[..left.min(64)];
+            reader.read_slice(some)?;
+            if some.iter().any(|&byte| byte != 0) {
+                return Err(E2BIG);
+            }
+            left -= some.len();
+        }
+        each(&records[0])?;
     }
     Ok(())
 }
@@ -126,21 +151,22 @@ fn for_each_record<const SIZE: usize>(
 fn address_list<const SIZE: usize>(
     pointer: u64,
     count: u32,
+    stride: usize,
     mut entry: impl FnMut(&[u8; SIZE]) -> Result<AddressEntry>,
 ) -> Result<KVVec<AddressEntry>> {
     let count = count as usize;
     let mut entries = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
-    for_each_record(pointer, count, |record| Ok(entries.push_within_capacity(entry(record)?)?))?;
+    for_each_record(pointer, count, stride, |record| Ok(entries.push_within_capacity(entry(record)?)?))?;
     Ok(entries)
 }
 
 fn gem_create(dev: &Device, _: &Registered<'_>, args: &mut first::GemCreateArgs, file: &File) -> Result {
-    if args.flags & !queue::GEM_CREATE_SRAM != 0 {
+    const KINDS: u32 = queue::GEM_CREATE_SRAM | queue::GEM_CREATE_CACHED;
+    if args.flags & !KINDS != 0 || args.flags == KINDS {
         return Err(EINVAL);
     }
     let client = file.inner();
-    let sram = args.flags & queue::GEM_CREATE_SRAM != 0;
-    let create = || gem::create(dev, client.budget(), args.size, sram);
+    let create = || gem::create(dev, client.budget(), args.size, args.flags);
     let object = create().or_else(|error| {
         // A job that has ended may still hold memory that the client has released.
         if error != ENOMEM && error != ENOSPC {
@@ -186,7 +212,7 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
     // All records are read before the first task runs, so that a wrong pointer is an error before any effect.
     let mut tasks = [first::SubmitTask::default(); first::MAX_TASKS_PER_SUBMIT as usize];
     let mut places = tasks.iter_mut();
-    for_each_record(args.tasks, count.into(), |record| {
+    for_each_record(args.tasks, count.into(), size_of::<first::SubmitTask>(), |record| {
         *places.next().ok_or(EINVAL)? = first::SubmitTask::from_bytes(record);
         Ok(())
     })?;
@@ -208,9 +234,10 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
     let client = file.inner();
     accelerator.has_room(client.id(), 1)?;
     let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
-    let entries = address_list(task.address_list, task.num_addresses, |record| {
+    let size = size_of::<first::MemHandle>();
+    let entries = address_list(task.address_list, task.num_addresses, size, |record| {
         let address = first::MemHandle::from_bytes(record);
-        let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
+        let object = gem::from_fd(dev, client.budget(), i32::try_from(address.handle).map_err(|_| EBADF)?)?;
         AddressEntry::new(gem::hold(object), address.offset)
     })?;
     let deadline = match task.timeout {
@@ -218,8 +245,8 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
         milliseconds => Deadline::Relative(u64::from(milliseconds) * 1_000_000),
     };
     let mut jobs = Jobs::new();
-    jobs.push(accelerator.job(client.id(), entries, deadline, charge)?);
-    accelerator.submit(client.id(), jobs)
+    jobs.push(accelerator.job(client.id(), 0, entries, deadline, charge).map_err(|refusal| refusal.error)?);
+    client.in_order(jobs, |jobs| accelerator.submit(client.id(), jobs))
 }
 
 /// Describes the device.
@@ -251,57 +278,169 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
     let client = file.inner();
     let (accelerator, id) = (client.accelerator(), client.id());
     accelerator.trace_submit(id, args.num_tasks);
+    let outs = [args.refused_reason, args.refused_task, args.refused_operation];
     if args.reserved != 0
         || args.sequence != 0
-        || args.out_fence != 0
+        || !matches!(args.out_fence, 0 | -1)
+        || outs != [0; 3]
         || args.flags & !queue::SUBMIT_OUT_FENCE != 0
         || args.num_tasks == 0
         || args.num_tasks > queue::MAX_TASKS
-        || args.task_size as usize != size_of::<queue::Task>()
         || args.num_in_fences > queue::MAX_IN_FENCES
+        || args.num_in_syncs > queue::MAX_SYNCS
+        || args.num_out_syncs > queue::MAX_SYNCS
     {
         return Err(EINVAL);
     }
+    args.out_fence = -1;
     accelerator.has_room(id, args.num_tasks as usize)?;
 
     let mut jobs = Jobs::new();
-    for_each_record(args.tasks, args.num_tasks as usize, |record| {
+    let mut implicit = Implicit::new();
+    let mut refused = None;
+    for_each_record(args.tasks, args.num_tasks as usize, args.task_size as usize, |record| {
         let task = queue::Task::from_bytes(record);
         if task.reserved != 0
             || task.flags != 0
             || task.num_addresses == 0
             || task.num_addresses > first::MAX_BUFFERS_PER_TASK
-            || task.address_size as usize != size_of::<queue::Address>()
         {
             return Err(EINVAL);
         }
         let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
-        let entries = address_list(task.addresses, task.num_addresses, |record| {
+        let stride = task.address_size as usize;
+        let entries = address_list(task.addresses, task.num_addresses, stride, |record| {
             let address = queue::Address::from_bytes(record);
-            if address.reserved != 0 {
+            if address.flags & !(queue::ADDRESS_READ | queue::ADDRESS_WRITE) != 0 {
                 return Err(EINVAL);
             }
             let object = gem::Object::lookup_handle(file, address.handle)?;
+            if address.flags != 0 {
+                implicit.add(gem::hold(object.clone()), address.flags & queue::ADDRESS_WRITE != 0)?;
+            }
             AddressEntry::new(gem::hold(object), address.offset)
         })?;
+        let number = jobs.len() as u32;
         let deadline = Deadline::Absolute(args.deadline_ns);
-        jobs.push(accelerator.job(id, entries, deadline, charge)?);
+        jobs.push(accelerator.job(id, number, entries, deadline, charge).map_err(|refusal| {
+            refused = refusal.reason.map(|reason| (number, reason));
+            refusal.error
+        })?);
         Ok(())
+    })
+    .inspect_err(|_| {
+        if let Some((task, error)) = refused {
+            args.refused_reason = error.reason.code();
+            args.refused_task = task;
+            args.refused_operation = error.operation.unwrap_or(u32::MAX);
+        }
     })?;
-    if let Some(first) = jobs.oldest_mut() {
-        for_each_record(args.in_fences, args.num_in_fences as usize, |record| {
-            first.wait_for(accelerator.watch(i32::from_ne_bytes(*record))?)
-        })?;
+    let worker = accelerator.worker()?;
+    let raw: *mut bindings::drm_file = core::ptr::from_ref(file).cast_mut().cast();
+    let first = jobs.oldest_mut().ok_or(EINVAL)?;
+    for_each_record(args.in_fences, args.num_in_fences as usize, size_of::<i32>(), |record| {
+        first.wait_for(worker.watch(i32::from_ne_bytes(*record))?)
+    })?;
+    let size = args.sync_size as usize;
+    for_each_record(args.in_syncs, args.num_in_syncs as usize, size, |record| {
+        let sync = queue::Sync::from_bytes(record);
+        if sync.flags != 0 {
+            return Err(EINVAL);
+        }
+        // SAFETY: The file is valid for the call.
+        first.wait_for(unsafe { worker.watch_sync(raw, sync.handle, sync.point)? })
+    })?;
+    let mut targets = KVec::new();
+    for_each_record(args.out_syncs, args.num_out_syncs as usize, size, |record| {
+        let sync = queue::Sync::from_bytes(record);
+        if sync.flags != 0 {
+            return Err(EINVAL);
+        }
+        // SAFETY: The file is valid for the call.
+        Ok(targets.push(unsafe { ffi::Target::new(raw, sync.handle, sync.point)? }, GFP_KERNEL_ACCOUNT)?)
+    })?;
+    implicit.lock(|implicit| {
+        implicit.wait(&worker, jobs.oldest_mut().ok_or(EINVAL)?)?;
+        client.in_order(jobs, |jobs| {
+            let descriptor = match jobs.newest() {
+                Some(last) if args.flags & queue::SUBMIT_OUT_FENCE != 0 => Some(last.fence.reserve_descriptor()?),
+                _ => None,
+            };
+            // The tasks may end before this returns, so their last fence is kept.
+            let last = jobs.newest().map(|job| job.fence.shared());
+            args.sequence = guarded(dev, |_, registered| registered.accelerator.submit(id, jobs))?;
+            if let Some(last) = last {
+                implicit.share(&last);
+                while let Some(target) = targets.pop() {
+                    target.set(&last);
+                }
+            }
+            if let Some(descriptor) = descriptor {
+                args.out_fence = descriptor.install();
+            }
+            Ok(())
+        })
+    })
+}
+
+/// The buffers of a submission whose reservations tell others of it.
+struct Implicit(KVec<(Held, bool)>);
+
+impl Implicit {
+    fn new() -> Self {
+        Self(KVec::new())
     }
-    let descriptor = match jobs.newest() {
-        Some(last) if args.flags & queue::SUBMIT_OUT_FENCE != 0 => Some(last.fence.reserve_descriptor()?),
-        _ => None,
-    };
-    args.sequence = guarded(dev, |_, registered| registered.accelerator.submit(id, jobs))?;
-    if let Some(descriptor) = descriptor {
-        args.out_fence = descriptor.install();
+
+    /// Adds a buffer that the submission reads, or also writes.
+    fn add(&mut self, object: Held, write: bool) -> Result {
+        if self.0.len() >= queue::MAX_IMPLICIT as usize {
+            return Err(EINVAL);
+        }
+        if let Some((_, writes)) = self.0.iter_mut().find(|(other, _)| other.raw() == object.raw()) {
+            *writes |= write;
+            return Ok(());
+        }
+        Ok(self.0.push((object, write), GFP_KERNEL_ACCOUNT)?)
     }
-    Ok(())
+
+    /// Calls `work` while the reservations are locked.
+    fn lock<R>(self, work: impl FnOnce(&Self) -> Result<R>) -> Result<R> {
+        let _locked = if self.0.is_empty() { None } else { Some(ffi::Reservations::lock(&self.0)?) };
+        work(&self)
+    }
+
+    /// Makes a job wait for others that use the buffers.
+    fn wait(&self, worker: &ffi::WorkerReference, job: &mut job::Job) -> Result {
+        for (object, write) in &self.0 {
+            if let Some(watch) = worker.watch_buffer(object, *write)? {
+                job.wait_for(watch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes others wait for the fence.
+    fn share(&self, fence: &ffi::SharedFence) {
+        for (object, write) in &self.0 {
+            fence.share(object, *write);
+        }
+    }
+}
+
+/// Begins or ends accesses of the processor to a buffer.
+fn access(dev: &Unguarded, args: &mut queue::Access, file: &File) -> Result {
+    const BOTH: u32 = queue::ACCESS_READ | queue::ACCESS_WRITE;
+    if args.flags & BOTH == 0 || args.flags & !(BOTH | queue::ACCESS_END) != 0 {
+        return Err(EINVAL);
+    }
+    guarded(dev, |_, _| Ok(()))?;
+    let object = gem::hold(gem::Object::lookup_handle(file, args.handle)?);
+    let (read, write) = (args.flags & queue::ACCESS_READ != 0, args.flags & queue::ACCESS_WRITE != 0);
+    if args.flags & queue::ACCESS_END != 0 {
+        return object.sync(read, write, true);
+    }
+    ffi::wait_for_buffer(&object, write, args.deadline_ns)?;
+    object.sync(read, write, false)
 }
 
 /// Waits until a task of this client has ended. No device is held during the wait, because a held device prevents the unbinding

@@ -53,6 +53,10 @@ impl Deadline {
 pub(crate) struct AddressEntry {
     object: Held,
     offset: u64,
+    /// Whether reads have begun and not ended.
+    is_read: Cell<bool>,
+    /// Whether the driver may write it without sleeping.
+    is_writable: Cell<bool>,
 }
 
 impl AddressEntry {
@@ -60,7 +64,7 @@ impl AddressEntry {
         if offset > object.size() {
             return Err(EINVAL);
         }
-        Ok(Self { object, offset })
+        Ok(Self { object, offset, is_read: Cell::new(false), is_writable: Cell::new(false) })
     }
 }
 
@@ -70,8 +74,10 @@ const READS_AT_ONCE: u32 = 256;
 /// A task's address list. Its references keep the buffers while the task is queued or runs.
 pub(crate) struct AddressList {
     list: KVVec<AddressEntry>,
-    /// The number of reads so far; `None` after a signal, after which nothing more is read.
-    reads: Cell<Option<u32>>,
+    /// The number of reads so far.
+    reads: Cell<u32>,
+    /// Why nothing more is read: a signal, or a buffer that cannot be mapped.
+    stopped: Cell<Option<Error>>,
 }
 
 impl TaskMemory for AddressList {
@@ -89,32 +95,67 @@ impl TaskMemory for AddressList {
     }
 
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
-        let reads = self.reads.get().ok_or(OutOfRange)?;
-        if reads % READS_AT_ONCE == READS_AT_ONCE - 1 && Process::is_interrupted() {
-            self.reads.set(None);
-            return Err(OutOfRange);
-        }
-        self.reads.set(Some(reads.wrapping_add(1)));
         let entry = self.list.get(index).ok_or(OutOfRange)?;
         let at = entry.offset.checked_add(offset).ok_or(OutOfRange)?;
-        if entry.object.read(at, into) { Ok(()) } else { Err(OutOfRange) }
+        self.prepare(entry).map_err(|error| {
+            self.stopped.set(Some(error));
+            OutOfRange
+        })?;
+        if entry.object.read(at, into) {
+            Ok(())
+        } else {
+            Err(OutOfRange)
+        }
     }
 
     fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> Result<(), OutOfRange> {
         let entry = self.list.get(index).ok_or(OutOfRange)?;
         let at = entry.offset.checked_add(offset).ok_or(OutOfRange)?;
-        if entry.object.write(at, from) { Ok(()) } else { Err(OutOfRange) }
+        if entry.is_writable.get() && entry.object.write(at, from) {
+            Ok(())
+        } else {
+            Err(OutOfRange)
+        }
     }
 }
 
 impl AddressList {
     pub(crate) fn new(list: KVVec<AddressEntry>) -> Self {
-        Self { list, reads: Cell::new(Some(0)) }
+        Self { list, reads: Cell::new(0), stopped: Cell::new(None) }
     }
 
-    /// Whether reading was ended by a signal.
-    fn is_interrupted(&self) -> bool {
-        self.reads.get().is_none()
+    /// Prepares one more read of an entry's buffer. Yields from time to time. Fails with `EINTR` after a signal.
+    fn prepare(&self, entry: &AddressEntry) -> Result {
+        if let Some(error) = self.stopped.get() {
+            return Err(error);
+        }
+        let reads = self.reads.get().wrapping_add(1);
+        self.reads.set(reads);
+        if reads % READS_AT_ONCE == 0 && Process::is_interrupted() {
+            return Err(EINTR);
+        }
+        if !entry.is_read.get() {
+            entry.object.begin_read()?;
+            entry.is_read.set(true);
+        }
+        Ok(())
+    }
+
+    /// Ends the reads.
+    fn end_reads(&self) {
+        self.list.iter().filter(|entry| entry.is_read.replace(false)).for_each(|entry| entry.object.end_read());
+    }
+
+    /// Lets the driver write a buffer when the task has ended. Another driver's memory cannot be written then, because its exporter
+    /// would have to be asked, which may wait for fences.
+    fn allow_writes(&self, index: usize) -> Result {
+        let entry = self.list.get(index).ok_or(EINVAL)?;
+        if entry.object.is_imported() {
+            return Err(EINVAL);
+        }
+        entry.object.open()?;
+        entry.is_writable.set(true);
+        Ok(())
     }
 
     /// Makes the memory of the buffers permanent: it is never freed.
@@ -228,8 +269,12 @@ impl Job {
         let task = Task::parse(config, &address_list, |count| {
             charge.grow(count as u64 * size_of::<Slot>() as u64)?;
             Ok(Slots::new(count)?)
-        })
-        .map_err(|refusal: Refusal| if address_list.is_interrupted() { EINTR.into() } else { refusal })?;
+        });
+        address_list.end_reads();
+        let task = task.map_err(|refusal: Refusal| address_list.stopped.get().map_or(refusal, Refusal::from))?;
+        if let Some(statistics) = task.statistics() {
+            address_list.allow_writes(statistics)?;
+        }
         // Allocated first, so that the job is not copied.
         let place = KBox::<Self>::new_uninit(GFP_KERNEL_ACCOUNT).map_err(Error::from)?;
         let job = Self {

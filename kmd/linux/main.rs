@@ -21,6 +21,7 @@ mod callbacks;
 mod client;
 mod clients;
 mod driver;
+mod dump;
 mod ffi;
 mod gem;
 mod identity;
@@ -77,6 +78,10 @@ module! {
         min_timeout_ms: u32 {
             default: 100,
             description: "Milliseconds that a task that has started may run whatever its deadline",
+        },
+        max_hangs: u32 {
+            default: 64,
+            description: "Tasks of a client that may hang one after another before it is refused, 0 for no limit",
         },
         client_tasks_mib: u32 {
             default: 128,

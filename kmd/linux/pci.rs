@@ -18,7 +18,6 @@ use kernel::{
 use super::{
     accelerator::Found,
     driver,
-    ffi,
     uapi::queue::PCI_SUBSYSTEM_MODEL,
     window::Window, //
 };
@@ -31,7 +30,7 @@ pub(crate) struct Driver;
 
 /// A bound PCI device. Dropped in order: the device before the vectors that its handler uses.
 pub(crate) struct Data<'bound> {
-    _device: driver::Device<'bound>,
+    device: driver::Device<'bound>,
     _vectors: KBox<pci::IrqVectorRegistration<'bound>>,
 }
 
@@ -51,7 +50,7 @@ impl pci::Driver for Driver {
         _info: Option<&'bound Self::IdInfo>,
     ) -> impl PinInit<Self::Data<'bound>, Error> + 'bound {
         pdev.enable_device_mem()?;
-        pdev.set_master();
+        // Bus mastering is enabled once the device is known to be idle.
         // SAFETY: Nothing has been mapped for DMA before.
         unsafe { pdev.dma_set_mask_and_coherent(DmaMask::new::<64>())? };
 
@@ -62,10 +61,10 @@ impl pci::Driver for Driver {
         let borrowed: &'bound pci::IrqVectorRegistration<'bound> = unsafe { &*core::ptr::from_ref(&*vectors) };
         let found = Found { window, config: None, model: pdev.subsystem_device_id() == PCI_SUBSYSTEM_MODEL };
         let device = driver::probe(bound.as_ref(), found, borrowed.index(0)?.into())?;
-        Ok(Data { _device: device, _vectors: vectors })
+        Ok(Data { device, _vectors: vectors })
     }
 
-    fn unbind<'bound>(dev: &'bound pci::Device<Core<'_>>, _data: Pin<&Self::Data<'bound>>) {
-        ffi::unmanage(dev.as_ref());
+    fn unbind<'bound>(dev: &'bound pci::Device<Core<'_>>, data: Pin<&Self::Data<'bound>>) {
+        data.device.unbind(dev.as_ref());
     }
 }

@@ -19,7 +19,6 @@ use kernel::{
 use super::{
     accelerator::Found,
     driver,
-    ffi,
     uapi::config::{
         self,
         Config, //
@@ -32,7 +31,7 @@ pub(crate) struct Driver;
 
 /// A bound platform device.
 pub(crate) struct Data<'bound> {
-    _device: driver::Device<'bound>,
+    device: driver::Device<'bound>,
 }
 
 kernel::of_device_table!(
@@ -67,10 +66,10 @@ impl platform::Driver for Driver {
         let irq = bound.irq_by_index(0)?;
         let found = Found { window, config: info.copied(), model: false };
         let device = driver::probe(bound.as_ref(), found, irq)?;
-        Ok(Data { _device: device })
+        Ok(Data { device })
     }
 
-    fn unbind<'bound>(dev: &'bound platform::Device<Core<'_>>, _data: Pin<&Self::Data<'bound>>) {
-        ffi::unmanage(dev.as_ref());
+    fn unbind<'bound>(dev: &'bound platform::Device<Core<'_>>, data: Pin<&Self::Data<'bound>>) {
+        data.device.unbind(dev.as_ref());
     }
 }

@@ -8,12 +8,9 @@
 #include <linux/delay.h>
 #include <linux/device.h>
 #include <linux/dma-mapping.h>
-#include <linux/iommu-dma.h>
-#include <linux/kref.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/of_reserved_mem.h>
+#include <linux/interrupt.h>
 #include <linux/pci.h>
+#include <linux/platform_device.h>
 #include <linux/pm.h>
 #include <linux/pm_runtime.h>
 #include <linux/reset.h>
@@ -27,90 +24,18 @@
 /* Milliseconds without a task after which the device is suspended, unless the administrator sets another delay. */
 #define NVDLA_AUTOSUSPEND_MS 200
 
-/*
- * The reserved memory that the device tree names for the device. Buffers hold a reference to it, because they may
- * outlive the binding. The next binding finds it in this list and shares it, because reserved memory is assigned to a
- * device once.
- */
-struct nvdla_pool {
-	struct kref references;
-	struct device *dev;
-	struct list_head entry;
-};
-
-static LIST_HEAD(nvdla_pools);
-static DEFINE_MUTEX(nvdla_pools_lock);
-
 struct nvdla_power {
 	struct device *dev;
-	struct nvdla_pool *pool;	/* NULL where there is none */
 	struct clk_bulk_data *clocks;
 	int num_clocks;
 	struct reset_control *lines;	/* NULL where there are none */
-	void *core;			/* what is told of suspend and resume */
+	void *core;			/* what is told of suspend, resume and resets */
+	bool resetting;			/* a reset of the driver's own; protected by the device's lock */
+	bool silent;			/* the interrupt is disabled */
 };
-
-static void nvdla_pool_release(struct kref *references)
-{
-	struct nvdla_pool *pool = container_of(references, struct nvdla_pool, references);
-
-	list_del(&pool->entry);
-	of_reserved_mem_device_release(pool->dev);
-	mutex_unlock(&nvdla_pools_lock);
-	put_device(pool->dev);
-	kfree(pool);
-}
-
-void nvdla_pool_put(struct nvdla_pool *pool)
-{
-	if (pool)
-		kref_put_mutex(&pool->references, nvdla_pool_release, &nvdla_pools_lock);
-}
 
 static void nvdla_power_release(struct device *dev, void *resource)
 {
-	struct nvdla_power *power = resource;
-
-	nvdla_pool_put(power->pool);
-}
-
-/* The pool of a bound device with a reference for the caller, or NULL. */
-struct nvdla_pool *nvdla_pool_get(struct device *dev)
-{
-	struct nvdla_power *power = devres_find(dev, nvdla_power_release, NULL, NULL);
-
-	if (!power || !power->pool)
-		return NULL;
-	kref_get(&power->pool->references);
-	return power->pool;
-}
-
-static int nvdla_start_pool(struct nvdla_power *power)
-{
-	struct nvdla_pool *pool;
-	int ret;
-
-	guard(mutex)(&nvdla_pools_lock);
-	list_for_each_entry(pool, &nvdla_pools, entry) {
-		if (pool->dev == power->dev) {
-			kref_get(&pool->references);
-			power->pool = pool;
-			return 0;
-		}
-	}
-	ret = of_reserved_mem_device_init(power->dev);
-	if (ret)
-		return ret == -ENODEV ? 0 : ret;
-	pool = kzalloc(sizeof(*pool), GFP_KERNEL);
-	if (!pool) {
-		of_reserved_mem_device_release(power->dev);
-		return -ENOMEM;
-	}
-	kref_init(&pool->references);
-	pool->dev = get_device(power->dev);
-	list_add(&pool->entry, &nvdla_pools);
-	power->pool = pool;
-	return 0;
 }
 
 /* Asserts and deasserts the reset lines, also with a controller that cannot do both in one call. */
@@ -131,10 +56,6 @@ static int nvdla_start_tree(struct nvdla_power *power)
 {
 	struct device *dev = power->dev;
 	int ret;
-
-	ret = nvdla_start_pool(power);
-	if (ret)
-		return dev_err_probe(dev, ret, "reserved memory\n");
 
 	power->num_clocks = devm_clk_bulk_get_all_enabled(dev, &power->clocks);
 	if (power->num_clocks < 0)
@@ -159,7 +80,9 @@ struct nvdla_power *nvdla_power_start(struct device *dev)
 		return ERR_PTR(-ENOMEM);
 	power->dev = dev;
 	devres_add(dev, power);
-	ret = dev->of_node ? nvdla_start_tree(power) : 0;
+	ret = nvdla_space_start(dev);
+	if (!ret && dev->of_node)
+		ret = nvdla_start_tree(power);
 	return ret ? ERR_PTR(ret) : power;
 }
 
@@ -170,7 +93,7 @@ struct nvdla_power *nvdla_power_start(struct device *dev)
  */
 int nvdla_power_reach(struct nvdla_power *power, u32 bits)
 {
-	if (use_dma_iommu(power->dev))
+	if (nvdla_space_is_translated(power->dev))
 		return dma_set_mask_and_coherent(power->dev, DMA_BIT_MASK(bits));
 	return dma_set_coherent_mask(power->dev, DMA_BIT_MASK(bits));
 }
@@ -182,24 +105,62 @@ int nvdla_power_reach(struct nvdla_power *power, u32 bits)
  */
 int nvdla_power_reset(struct nvdla_power *power, bool held)
 {
-	if (dev_is_pci(power->dev)) {
-		struct pci_dev *pdev = to_pci_dev(power->dev);
+	struct pci_dev *pdev;
+	int ret;
 
-		return held ? pci_reset_function_locked(pdev) : pci_try_reset_function(pdev);
+	if (!dev_is_pci(power->dev))
+		return power->lines ? nvdla_reset_lines(power->lines) : -ENOTSUPP;
+	pdev = to_pci_dev(power->dev);
+	if (!held && !pci_dev_trylock(pdev))
+		return -EAGAIN;
+	power->resetting = true;
+	ret = pci_reset_function_locked(pdev);
+	power->resetting = false;
+	if (!held)
+		pci_dev_unlock(pdev);
+	return ret;
+}
+
+/* Disables or enables the interrupt, once. An INTx line may be shared, so it is disabled in the device. */
+static void nvdla_power_silence(struct nvdla_power *power, bool silent)
+{
+	struct device *dev = power->dev;
+	int irq;
+
+	if (power->silent == silent)
+		return;
+	power->silent = silent;
+	if (dev_is_pci(dev) && !to_pci_dev(dev)->msi_enabled && !to_pci_dev(dev)->msix_enabled) {
+		pci_intx(to_pci_dev(dev), !silent);
+		return;
 	}
-	return power->lines ? nvdla_reset_lines(power->lines) : -ENOTSUPP;
+	irq = dev_is_pci(dev) ? pci_irq_vector(to_pci_dev(dev), 0) : platform_get_irq(to_platform_device(dev), 0);
+	if (irq <= 0)
+		return;
+	if (silent)
+		disable_irq_nosync(irq);
+	else
+		enable_irq(irq);
 }
 
 /*
- * Disables bus mastering of a device that cannot be stopped in another way. Returns false for a device that is not on
- * PCI.
+ * Disables the interrupt, and bus mastering, of a device that cannot be stopped in another way. The accesses of a device that
+ * is not on PCI go on.
  */
-bool nvdla_power_isolate(struct nvdla_power *power)
+void nvdla_power_isolate(struct nvdla_power *power)
 {
-	if (!dev_is_pci(power->dev))
-		return false;
-	pci_clear_master(to_pci_dev(power->dev));
-	return true;
+	if (power->core)
+		nvdla_power_silence(power, true);
+	if (dev_is_pci(power->dev))
+		pci_clear_master(to_pci_dev(power->dev));
+}
+
+/* The device is idle: it may access memory, and raise interrupts. */
+void nvdla_power_connect(struct nvdla_power *power)
+{
+	if (dev_is_pci(power->dev))
+		pci_set_master(to_pci_dev(power->dev));
+	nvdla_power_silence(power, false);
 }
 
 static struct nvdla_power *nvdla_power_of(struct device *dev)
@@ -265,7 +226,69 @@ static const struct dev_pm_ops nvdla_pm_ops = {
 };
 
 /*
- * Tells the core of suspend and resume from now on. The kernel crate's bus drivers have no such callbacks, so they are
+ * Somebody else resets the device, with the device's lock held: an administrator, or the bus after an error. What the core
+ * knows of the registers is not true any more. A reset of the driver's own ends here too, and the core knows of it.
+ */
+static void nvdla_pci_reset_prepare(struct pci_dev *pdev)
+{
+	struct nvdla_power *power = nvdla_power_of(&pdev->dev);
+
+	if (power && !power->resetting)
+		nvdla_core_reset_prepare(power->core);
+}
+
+static void nvdla_pci_reset_done(struct pci_dev *pdev)
+{
+	struct nvdla_power *power = nvdla_power_of(&pdev->dev);
+
+	if (power && !power->resetting)
+		nvdla_core_reset_done(power->core, pm_runtime_status_suspended(&pdev->dev));
+}
+
+static pci_ers_result_t nvdla_pci_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	nvdla_pci_reset_prepare(pdev);
+	return state == pci_channel_io_perm_failure ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_NEED_RESET;
+}
+
+static pci_ers_result_t nvdla_pci_slot_reset(struct pci_dev *pdev)
+{
+	pci_restore_state(pdev);
+	return PCI_ERS_RESULT_RECOVERED;
+}
+
+static const struct pci_error_handlers nvdla_pci_error_handlers = {
+	.error_detected = nvdla_pci_error_detected,
+	.slot_reset = nvdla_pci_slot_reset,
+	.resume = nvdla_pci_reset_done,
+	.reset_prepare = nvdla_pci_reset_prepare,
+	.reset_done = nvdla_pci_reset_done,
+};
+
+/* The machine is switched off, or another kernel is started: the device must not write its memory. */
+static void nvdla_shutdown(struct device *dev)
+{
+	struct nvdla_power *power = nvdla_power_of(dev);
+
+	if (!power)
+		return;
+	pm_runtime_get_sync(dev);
+	nvdla_core_stop(power->core);
+	nvdla_power_isolate(power);
+}
+
+static void nvdla_pci_shutdown(struct pci_dev *pdev)
+{
+	nvdla_shutdown(&pdev->dev);
+}
+
+static void nvdla_platform_shutdown(struct platform_device *pdev)
+{
+	nvdla_shutdown(&pdev->dev);
+}
+
+/*
+ * Tells the core of suspend, resume and resets from now on. The kernel crate's bus drivers have no such callbacks, so they are
  * put into the C driver that it registered; it is the same for each of its devices.
  *
  * The administrator chooses with power/control in sysfs whether the device is suspended between tasks, as for every PCI
@@ -278,6 +301,14 @@ void nvdla_power_manage(struct nvdla_power *power, void *core)
 
 	power->core = core;
 	WRITE_ONCE(dev->driver->pm, pm_ptr(&nvdla_pm_ops));
+	if (dev_is_pci(dev)) {
+		struct pci_driver *driver = to_pci_driver(dev->driver);
+
+		WRITE_ONCE(driver->err_handler, &nvdla_pci_error_handlers);
+		WRITE_ONCE(driver->shutdown, nvdla_pci_shutdown);
+	} else {
+		WRITE_ONCE(to_platform_driver(dev->driver)->shutdown, nvdla_platform_shutdown);
+	}
 	pm_runtime_set_autosuspend_delay(dev, NVDLA_AUTOSUSPEND_MS);
 	pm_runtime_use_autosuspend(dev);
 	if (dev_is_pci(dev)) {
@@ -291,15 +322,19 @@ void nvdla_power_manage(struct nvdla_power *power, void *core)
 }
 
 /* The device is about to be unbound: it is awake from now on. */
-void nvdla_power_unmanage(struct device *dev)
+void nvdla_power_wake(struct device *dev)
 {
 	pm_runtime_get_sync(dev);
 	pm_runtime_dont_use_autosuspend(dev);
+}
+
+/* The device has stopped. The driver core says that it is suspended when the driver has gone. */
+void nvdla_power_unmanage(struct device *dev)
+{
 	if (!dev_is_pci(dev)) {
 		pm_runtime_disable(dev);
 		pm_runtime_allow(dev);
 		pm_runtime_put_noidle(dev);
-		pm_runtime_set_suspended(dev);
 	}
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The calling process: its name, and whether it must stop.
+ * The calling process: its name, whether it must stop, and a short sleep.
  */
 
+#include <linux/delay.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/string.h>
@@ -22,4 +23,9 @@ bool nvdla_process_interrupted(void)
 {
 	cond_resched();
 	return signal_pending(current);
+}
+
+void nvdla_nap(u64 us)
+{
+	fsleep(us);
 }

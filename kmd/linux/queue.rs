@@ -23,7 +23,14 @@ pub(crate) struct Queue {
     results: KVec<Result>,
     /// Nanoseconds of device time for it.
     pub(crate) busy_ns: u64,
+    /// How many of its last tasks hung, one after another.
+    hangs: u32,
+    /// How many turns it loses.
+    lost_turns: u32,
 }
+
+/// The most turns that a client loses.
+const MAX_LOST_TURNS: u32 = 16;
 
 impl Queue {
     pub(crate) fn new() -> Result<Self> {
@@ -33,6 +40,8 @@ impl Queue {
             ended: 0,
             results: KVec::from_elem(Ok(()), LENGTH, GFP_KERNEL_ACCOUNT)?,
             busy_ns: 0,
+            hangs: 0,
+            lost_turns: 0,
         })
     }
 
@@ -62,6 +71,25 @@ impl Queue {
     /// Whether the first task may run: the fences that it waits for have signalled.
     pub(crate) fn is_ready(&self) -> bool {
         self.jobs.first().is_some_and(|job| job.dependency().is_some())
+    }
+
+    /// Records that a task used the device, and whether it hung.
+    pub(crate) fn used(&mut self, hung: bool) {
+        self.hangs = if hung { self.hangs.saturating_add(1) } else { 0 };
+        self.lost_turns = self.hangs.min(MAX_LOST_TURNS);
+    }
+
+    /// Whether the client loses this turn.
+    pub(crate) fn loses_turn(&mut self) -> bool {
+        let loses = self.lost_turns != 0;
+        self.lost_turns = self.lost_turns.saturating_sub(1);
+        loses
+    }
+
+    /// Whether so many tasks hung that the client may not use the device any more.
+    pub(crate) fn is_banned(&self) -> bool {
+        let limit = super::module_parameters::max_hangs.value();
+        limit != 0 && self.hangs >= limit
     }
 
     /// Records the end of a task. A client's tasks end in the order of their numbers.

@@ -2,24 +2,31 @@
 
 //! Running a task on the device: its start, the ends of its operations, its end, and the notification of its client.
 //!
-//! Every function here runs under the accelerator's mutex.
+//! Every function here runs under the accelerator's mutex. A reset may take long, so the mutex is free meanwhile.
 
 use kernel::prelude::*;
 
 use super::{
     accelerator::{
         Accelerator,
+        Locked,
+        IDLE_POLLS,
+        IDLE_POLL_US,
         RESET_RETRY_NS, //
     },
     engine::{
         Failure,
         Progress, //
     },
-    ffi::Worker,
+    ffi::{
+        self,
+        Worker, //
+    },
     job::Job,
     show::Show,
     state::{
         now_ns,
+        Ending,
         Phase,
         Running,
         State, //
@@ -27,9 +34,15 @@ use super::{
     trace,
 };
 
+/// How often, and after how many microseconds each time, a device is looked at that is not ready for an operation, before the worker
+/// does.
+const READY_POLLS: u32 = 10;
+const READY_POLL_US: u64 = 20;
+
 impl Accelerator {
     /// Lets the engine handle the interrupts so far. Ends the running task if it has completed.
     pub(super) fn process(&self, state: &mut State) {
+        let mut polls = 0;
         loop {
             match state.engine.process_events(&mut self.hardware(), now_ns()) {
                 Progress::Completed { operation, unit, .. } => trace::operation_end(&self.dev, operation, unit as u8),
@@ -40,10 +53,20 @@ impl Accelerator {
                         job.task = Some(task);
                     }
                     state.completed += 1;
+                    if let Some(queue) =
+                        state.running().map(|running| running.job.client).and_then(|client| state.clients.queue(client))
+                    {
+                        queue.used(false);
+                    }
                     self.finish(state, Ok(()));
                     return;
                 }
                 Progress::Waiting { poll } => {
+                    if poll && polls < READY_POLLS {
+                        polls += 1;
+                        ffi::nap(READY_POLL_US);
+                        continue;
+                    }
                     if poll {
                         state.kick();
                     }
@@ -60,13 +83,15 @@ impl Accelerator {
 
     /// Gives the device to the next client whose first task is ready.
     pub(super) fn start_next(&self, state: &mut State) {
-        while matches!(state.phase, Phase::Idle) && !state.suspended && state.worker.is_some() {
+        while matches!(state.phase, Phase::Idle) && !state.suspended && !state.in_reset && state.worker.is_some() {
             let Some(mut job) = state.clients.next() else { return };
             let (client, sequence) = (job.client, job.sequence);
             let now = now_ns();
             let deadline = job.deadline.from(now, self.default_timeout_ns());
             // If a fence failed or the deadline passed while the task was queued, the task fails without using the device.
             let refused = job.dependency().and_then(Result::err).or((deadline <= now).then_some(ETIMEDOUT));
+            let banned = state.clients.queue(client).is_some_and(|queue| queue.is_banned());
+            let refused = refused.or(banned.then_some(ECANCELED));
             let deadline = deadline.max(now.saturating_add(self.min_timeout_ns()));
             let deadline = deadline.min(now.saturating_add(self.max_timeout_ns()));
             let task = job.task.take();
@@ -89,49 +114,113 @@ impl Accelerator {
         }
     }
 
-    /// Ends the running task, if there is one, with an error, and resets the device.
+    /// Takes the running task, if there is one, from the engine: it is to end with an error. The device may still be running it.
+    pub(super) fn abort(&self, state: &mut State, error: Error) {
+        match core::mem::replace(&mut state.phase, Phase::Idle) {
+            Phase::Running(mut running) => {
+                running.job.task = state.engine.abort(&mut self.hardware()).map(|(task, _)| task);
+                state.failed += 1;
+                state.phase = Phase::Ending(Ending { running, error, resetting: false });
+            }
+            other => state.phase = other,
+        }
+    }
+
+    /// Ends the running task, if there is one, with an error, and resets the device. The mutex is free during the reset.
     ///
     /// If the bus cannot reset the device now, the task stays on the device and the watchdog tries again, because the device may
     /// still write the task's buffers. `held` means that the driver core holds the device for the caller, as during an unbinding
-    /// and a suspend.
-    pub(super) fn end_running(&self, state: &mut State, error: Error, held: bool) {
-        let hardware = &mut self.hardware();
-        let running = match core::mem::replace(&mut state.phase, Phase::Idle) {
-            Phase::Running(mut running) => {
-                running.job.task = state.engine.abort(hardware).map(|(task, _)| task);
-                state.failed += 1;
-                running
-            }
-            Phase::Ending(running, _) => running,
+    /// and a suspend. Such a caller waits until the reset of another thread has ended.
+    pub(super) fn end_running<'a>(&'a self, mut state: Locked<'a>, error: Error, held: bool) -> Locked<'a> {
+        self.abort(&mut state, error);
+        while held && state.is_resetting() {
+            self.ended.wait(&mut state);
+        }
+        match &mut state.phase {
+            Phase::Ending(ending) if !ending.resetting => ending.resetting = true,
+            _ => return state,
+        }
+        let reset = state.power.reset();
+        drop(state);
+        let result = reset.run(held);
+        let mut state = self.state.lock();
+        self.conclude(&mut state, result, held);
+        state
+    }
+
+    /// A reset has ended with that result: completes the task that was ended, if the device does not run it any more.
+    ///
+    /// The result is not relied on. Behind the endpoint that a bus resets, the device may go on.
+    pub(super) fn conclude(&self, state: &mut State, result: Result, held: bool) {
+        let idle = self.is_idle(state);
+        let ending = match core::mem::replace(&mut state.phase, Phase::Idle) {
+            Phase::Ending(ending) => ending,
             other => {
                 state.phase = other;
                 return;
             }
         };
-        let reset = state.power.reset(held);
-        if reset.is_ok() {
-            state.engine.reset();
-            state.engine.adopt(hardware);
-        } else if state.engine.is_idle(hardware) {
-            // No reset is available, but the device's operations have ended.
-            state.engine.adopt(hardware);
-        } else if let (Err(EAGAIN), false, Some(worker)) = (reset, held, &state.worker) {
+        let Ending { running, error, .. } = ending;
+        if error == ETIMEDOUT {
+            if let Some(queue) = state.clients.queue(running.job.client) {
+                queue.used(true);
+            }
+        }
+        if idle {
+            state.engine.adopt(&mut self.hardware());
+        } else if let (Err(EAGAIN), false, Some(worker)) = (result, held, &state.worker) {
             worker.arm(RESET_RETRY_NS);
-            state.phase = Phase::Ending(running, error);
+            state.phase = Phase::Ending(Ending { running, error, resetting: false });
             // If a suspend holds the device, the suspend can reset it.
             self.ended.notify_all();
             return;
         } else {
-            if !state.power.isolate() {
-                // SAFETY: The state is locked.
-                unsafe { running.job.address_list.lose() };
-            }
-            state.phase = Phase::Dead;
-            dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");
+            // SAFETY: The state is locked.
+            unsafe { running.job.address_list.lose() };
+            self.die(state);
         }
         self.complete(state, running, Err(error));
         if matches!(state.phase, Phase::Dead) {
             self.fail_queued(state, EIO);
+        }
+    }
+
+    /// The device cannot be stopped: it is isolated as far as its bus allows, and runs no more tasks.
+    pub(super) fn die(&self, state: &mut State) {
+        state.power.isolate();
+        state.phase = Phase::Dead;
+        dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");
+    }
+
+    /// Whether no unit of the device runs anything, now or within a few milliseconds. Only then does it not access memory.
+    pub(super) fn is_idle(&self, state: &State) -> bool {
+        for _ in 0..IDLE_POLLS {
+            if state.engine.is_idle(&mut self.hardware()) {
+                return true;
+            }
+            ffi::nap(IDLE_POLL_US);
+        }
+        false
+    }
+
+    /// The device was reset or without power, and nobody knows what its registers hold. A device that could not be stopped before
+    /// may have been stopped by that.
+    pub(super) fn take_over(&self, state: &mut State) {
+        match (self.is_idle(state), &state.phase) {
+            (true, Phase::Dead) => {
+                state.engine.adopt(&mut self.hardware());
+                state.power.connect();
+                state.phase = Phase::Idle;
+                dev_info!(self.dev, "the device is idle again: it takes tasks\n");
+            }
+            (true, _) => {
+                state.engine.adopt(&mut self.hardware());
+            }
+            (false, Phase::Dead) => {}
+            (false, _) => {
+                self.die(state);
+                self.fail_queued(state, EIO);
+            }
         }
     }
 

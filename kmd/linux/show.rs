@@ -42,12 +42,13 @@ pub(crate) fn state(to: &SeqFile, state: &State, now_ns: u64, doing: Option<&Fai
         _ if state.worker.is_none() => "gone",
         Phase::Dead => "dead: it could not be reset",
         _ if state.suspended => "suspended",
+        _ if state.in_reset => "is being reset",
         Phase::Running(_) => "busy",
         Phase::Ending(..) => "waits for a reset",
         Phase::Idle => "idle",
     };
     seq_print!(to, "state: {}\n", condition);
-    if let Phase::Running(running) | Phase::Ending(running, _) = &state.phase {
+    if let Some(running) = state.running() {
         let job = &running.job;
         seq_print!(
             to,

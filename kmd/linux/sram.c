@@ -104,29 +104,35 @@ int nvdla_sram_start(struct device *dev, u32 bits)
 {
 	struct nvdla_sram *sram, **resource;
 	struct resource *range;
-	u64 base, size;
+	u64 base, size, skipped;
 
 	range = nvdla_sram_range(dev, &base);
 	if (!range)
 		return 0;
+	/* A kernel with large pages uses the whole pages that lie inside. */
 	size = resource_size(range);
-	if (!PAGE_ALIGNED(range->start) || !PAGE_ALIGNED(size))
-		return dev_err_probe(dev, -EINVAL, "sram: %pR is not whole pages\n", range);
+	skipped = PAGE_ALIGN(range->start) - range->start;
+	if (size < skipped + PAGE_SIZE) {
+		dev_warn(dev, "sram: %pR has no whole page\n", range);
+		return 0;
+	}
+	size = (size - skipped) & PAGE_MASK;
+	base += skipped;
 	if (bits < 64 && (base + size - 1) >> bits)
 		return dev_err_probe(dev, -EINVAL, "sram: %pR is beyond the device's %u address bits\n", range, bits);
-	if (!devm_request_mem_region(dev, range->start, size, "nvdla sram"))
+	if (!devm_request_mem_region(dev, range->start, resource_size(range), "nvdla sram"))
 		return dev_err_probe(dev, -EBUSY, "sram: %pR is in use\n", range);
 
 	resource = devres_alloc(nvdla_sram_release, sizeof(*resource), GFP_KERNEL);
 	sram = kzalloc(sizeof(*sram), GFP_KERNEL);
 	if (!resource || !sram)
 		goto no_memory;
-	sram->vaddr = ioremap_wc(range->start, size);
+	sram->vaddr = ioremap_wc(range->start + skipped, size);
 	if (!sram->vaddr)
 		goto no_memory;
 	kref_init(&sram->references);
 	sram->dev = get_device(dev);
-	sram->start = range->start;
+	sram->start = range->start + skipped;
 	sram->base = base;
 	sram->size = size;
 	mutex_init(&sram->lock);
@@ -170,18 +176,19 @@ u64 nvdla_sram_size(struct device *dev, u64 *used)
 }
 
 /* Allocates a buffer in the SRAM of a bound device. -ENOSPC if not enough is free in one piece. */
-int nvdla_memory_alloc_sram(struct drm_device *drm, u64 size, struct nvdla_memory *memory)
+struct nvdla_memory *nvdla_memory_alloc_sram(struct drm_device *drm, u64 size)
 {
 	struct device *dev = drm_dev_dma_dev(drm);
 	struct nvdla_sram *sram = nvdla_sram_of(dev);
+	struct nvdla_memory *memory;
 	struct nvdla_block *block;
 	int ret;
 
 	if (!sram || size > sram->size)
-		return -ENOSPC;
+		return ERR_PTR(-ENOSPC);
 	block = kzalloc(sizeof(*block), GFP_KERNEL_ACCOUNT);
 	if (!block)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	ret = nvdla_power_get(dev);
 	if (ret)
 		goto free;
@@ -195,16 +202,16 @@ int nvdla_memory_alloc_sram(struct drm_device *drm, u64 size, struct nvdla_memor
 	memset_io(sram->vaddr + block->node.start, 0, size);
 	kref_get(&sram->references);
 	block->sram = sram;
-	memory->dma_address = sram->base + block->node.start;
-	memory->size = size;
-	memory->block = block;
-	return 0;
+	memory = nvdla_memory_of_block(block, sram->base + block->node.start, size);
+	if (IS_ERR(memory))
+		nvdla_block_free(block);
+	return memory;
 
 put:
 	nvdla_power_put(dev);
 free:
 	kfree(block);
-	return ret;
+	return ERR_PTR(ret);
 }
 
 void nvdla_block_free(struct nvdla_block *block)

@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub(crate) phase: Phase,
     /// Whether the machine sleeps or is about to: no task is started.
     pub(crate) suspended: bool,
+    /// Whether somebody else resets the device: no task is started.
+    pub(crate) in_reset: bool,
     pub(crate) clients: Clients,
     /// What the last task that was ended by the driver was doing.
     pub(crate) last_failure: Option<Failure>,
@@ -52,10 +54,19 @@ pub(crate) enum Phase {
     Idle,
     /// It runs one.
     Running(Running),
-    /// A task was ended with that error, but the device could not be reset yet.
-    Ending(Running, Error),
+    /// A task was ended, but the device was not reset yet.
+    Ending(Ending),
     /// The device could not be reset, and runs no more tasks.
     Dead,
+}
+
+/// A task that was ended and that the device may still be running.
+pub(crate) struct Ending {
+    pub(crate) running: Running,
+    /// How it ended.
+    pub(crate) error: Error,
+    /// Whether a thread is resetting the device, without the lock.
+    pub(crate) resetting: bool,
 }
 
 /// The task on the device. Its buffers are kept until it has ended.
@@ -84,13 +95,35 @@ impl State {
         if matches!(self.phase, Phase::Dead) {
             return Err(EIO);
         }
-        if self.clients.queue(client).ok_or(ENODEV)?.is_full(tasks) { Err(EBUSY) } else { Ok(()) }
+        let queue = self.clients.queue(client).ok_or(ENODEV)?;
+        if queue.is_banned() {
+            return Err(ECANCELED);
+        }
+        if queue.is_full(tasks) {
+            Err(EBUSY)
+        } else {
+            Ok(())
+        }
     }
 
+    /// Looks after the running task shortly.
     pub(crate) fn kick(&self) {
         if let Some(worker) = &self.worker {
             worker.kick();
         }
+    }
+
+    /// The task on the device.
+    pub(crate) fn running(&self) -> Option<&Running> {
+        match &self.phase {
+            Phase::Running(running) | Phase::Ending(Ending { running, .. }) => Some(running),
+            Phase::Idle | Phase::Dead => None,
+        }
+    }
+
+    /// Whether a thread is resetting the device.
+    pub(crate) fn is_resetting(&self) -> bool {
+        matches!(self.phase, Phase::Ending(Ending { resetting: true, .. }))
     }
 
     /// Queues the work that frees ended jobs. It runs without any of the driver's locks.

@@ -59,8 +59,10 @@ void nvdla_drm_extend(struct drm_device *drm)
 		plain_open = nvdla_driver.open;
 		nvdla_driver.open = nvdla_open;
 		nvdla_driver.show_fdinfo = nvdla_show_fdinfo;
+		nvdla_driver.gem_prime_import = nvdla_gem_import;
 		nvdla_driver.gem_prime_import_sg_table = nvdla_object_import;
 		nvdla_driver.fops = &nvdla_fops;
+		nvdla_driver.driver_features |= DRIVER_SYNCOBJ | DRIVER_SYNCOBJ_TIMELINE;
 	}
 	drm->driver = &nvdla_driver;
 	drm_debugfs_add_file(drm, "state", nvdla_state_show, NULL);

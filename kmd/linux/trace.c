@@ -13,6 +13,16 @@ void nvdla_trace_submit(struct device *dev, u64 client, u32 tasks)
 	trace_nvdla_submit(dev, client, tasks);
 }
 
+bool nvdla_trace_refused_is_on(void)
+{
+	return trace_nvdla_refused_enabled();
+}
+
+void nvdla_trace_refused(struct device *dev, u64 client, u32 task, const char *reason)
+{
+	trace_nvdla_refused(dev, client, task, reason);
+}
+
 void nvdla_trace_task_start(struct device *dev, u64 client, u64 task)
 {
 	trace_nvdla_task_start(dev, client, task);

@@ -29,6 +29,26 @@ TRACE_EVENT(nvdla_submit,
 	TP_printk("%s client %llu: %u tasks", __get_str(device), __entry->client, __entry->tasks)
 );
 
+/* A task of a submission is invalid. */
+TRACE_EVENT(nvdla_refused,
+	TP_PROTO(struct device *dev, u64 client, u32 task, const char *reason),
+	TP_ARGS(dev, client, task, reason),
+	TP_STRUCT__entry(
+		__string(device, dev_name(dev))
+		__field(u64, client)
+		__field(u32, task)
+		__string(reason, reason)
+	),
+	TP_fast_assign(
+		__assign_str(device);
+		__entry->client = client;
+		__entry->task = task;
+		__assign_str(reason);
+	),
+	TP_printk("%s client %llu task %u of the submission: %s", __get_str(device), __entry->client, __entry->task,
+		  __get_str(reason))
+);
+
 /* The first register of a task is about to be written. */
 TRACE_EVENT(nvdla_task_start,
 	TP_PROTO(struct device *dev, u64 client, u64 task),

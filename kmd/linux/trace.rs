@@ -5,12 +5,16 @@
 use kernel::{
     bindings,
     device,
-    prelude::*, //
+    fmt,
+    prelude::*,
+    str::CString, //
 };
 
 #[allow(improper_ctypes)]
 extern "C" {
     fn nvdla_trace_submit(dev: *mut bindings::device, client: u64, tasks: u32);
+    fn nvdla_trace_refused_is_on() -> bool;
+    fn nvdla_trace_refused(dev: *mut bindings::device, client: u64, task: u32, reason: *const c_char);
     fn nvdla_trace_task_start(dev: *mut bindings::device, client: u64, task: u64);
     fn nvdla_trace_interrupt(dev: *mut bindings::device);
     fn nvdla_trace_operation_end(dev: *mut bindings::device, operation: u32, unit: u8);
@@ -26,6 +30,18 @@ fn raw(dev: &device::Device) -> *mut bindings::device {
 pub(crate) fn submit(dev: &device::Device, client: u64, tasks: u32) {
     // SAFETY: The device exists.
     unsafe { nvdla_trace_submit(raw(dev), client, tasks) };
+}
+
+/// A task of a submission is invalid. The reason is made only for somebody who traces.
+pub(crate) fn refused(dev: &device::Device, client: u64, task: u32, reason: impl fmt::Display) {
+    // SAFETY: No conditions.
+    if !unsafe { nvdla_trace_refused_is_on() } {
+        return;
+    }
+    if let Ok(text) = CString::try_from_fmt(fmt!("{reason}")) {
+        // SAFETY: The device exists, and the text ends with a zero byte.
+        unsafe { nvdla_trace_refused(raw(dev), client, task, text.as_char_ptr()) };
+    }
 }
 
 /// The first register of a task is about to be written.

@@ -11,9 +11,12 @@ use kernel::{
     sync::SpinLockIrq, //
 };
 
-use super::engine::{
-    self,
-    Hardware as _, //
+use super::{
+    engine::{
+        self,
+        Hardware as _, //
+    },
+    state::now_ns, //
 };
 
 /// The register window. After the device is unbound reads return all ones and writes have no effect, as on a bus without the
@@ -51,11 +54,19 @@ impl engine::Hardware for Registers<'_> {
     }
 }
 
+/// A time in nanoseconds, and the interrupt status that was read then.
+pub(crate) type Record = (u64, u32);
+/// How many of them are kept.
+const HISTORY: usize = 32;
+
 /// Interrupt status bits that were read and cleared in the device, and that the engine has not handled yet.
 ///
 /// The first interrupt handler reads and clears them, so that a shared interrupt line is released at once. Reading and clearing
 /// happen under a lock, so that no bit is handled twice.
 pub(crate) struct Interrupts {
+    /// The last times at which bits were read, and these bits. A ring: `next` is the oldest.
+    history: [Record; HISTORY],
+    next: usize,
     /// The offset of the status register.
     status: u32,
     /// Whether the registers may be accessed, because the device has a clock.
@@ -65,7 +76,12 @@ pub(crate) struct Interrupts {
 
 impl Interrupts {
     pub(crate) fn new(status: u32) -> Self {
-        Self { status, accessible: true, taken: 0 }
+        Self { history: [(0, 0); HISTORY], next: 0, status, accessible: true, taken: 0 }
+    }
+
+    /// The last interrupts, the oldest first.
+    pub(crate) fn history(&self) -> [Record; HISTORY] {
+        core::array::from_fn(|index| self.history[(self.next + index) % HISTORY])
     }
 
     /// Sets whether the registers may be accessed.
@@ -88,6 +104,10 @@ impl Interrupts {
         if status != 0 && status != NO_ANSWER {
             Registers(window).write(self.status, status);
             self.taken |= status;
+            if let Some(record) = self.history.get_mut(self.next) {
+                *record = (now_ns(), status);
+                self.next = (self.next + 1) % HISTORY;
+            }
         }
         status
     }

@@ -18,7 +18,7 @@
 #include "helpers.h"
 
 struct nvdla_worker {
-	struct work_struct kick;
+	struct delayed_work kick;
 	struct work_struct unblock;
 	struct delayed_work watchdog;
 	struct work_struct cleanup;
@@ -32,7 +32,7 @@ static void nvdla_worker_run(struct work_struct *work)
 {
 	bool cookie = dma_fence_begin_signalling();
 
-	nvdla_core_advance(container_of(work, struct nvdla_worker, kick)->core);
+	nvdla_core_advance(container_of(to_delayed_work(work), struct nvdla_worker, kick)->core);
 	dma_fence_end_signalling(cookie);
 }
 
@@ -69,7 +69,7 @@ struct nvdla_worker *nvdla_worker_create(void *core)
 		kfree(worker);
 		return NULL;
 	}
-	INIT_WORK(&worker->kick, nvdla_worker_run);
+	INIT_DELAYED_WORK(&worker->kick, nvdla_worker_run);
 	INIT_WORK(&worker->unblock, nvdla_worker_signalled);
 	INIT_DELAYED_WORK(&worker->watchdog, nvdla_worker_expired);
 	INIT_WORK(&worker->cleanup, nvdla_worker_clean);
@@ -83,7 +83,7 @@ struct nvdla_worker *nvdla_worker_create(void *core)
 void nvdla_worker_stop(struct nvdla_worker *worker)
 {
 	disable_delayed_work_sync(&worker->watchdog);
-	disable_work_sync(&worker->kick);
+	disable_delayed_work_sync(&worker->kick);
 	disable_work_sync(&worker->unblock);
 	disable_work_sync(&worker->cleanup);
 }
@@ -108,10 +108,10 @@ void nvdla_worker_put(struct nvdla_worker *worker)
 	kref_put(&worker->references, nvdla_worker_free);
 }
 
-/* May be called in any context. */
+/* Looks at the device in a moment, because it was not ready. May be called in any context. */
 void nvdla_worker_kick(struct nvdla_worker *worker)
 {
-	queue_work(worker->queue, &worker->kick);
+	queue_delayed_work(worker->queue, &worker->kick, 1);
 }
 
 /* A fence that tasks wait for has signalled. May be called in any context. */

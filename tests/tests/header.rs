@@ -9,9 +9,11 @@ use std::mem::{offset_of, size_of};
 use std::path::Path;
 use std::process::Command;
 
+use nvdla_uapi::ioctl::{GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, GEM_CREATE, GEM_DESTROY, GEM_MMAP};
 use nvdla_uapi::queue::{
-    Address, Query, Submit, Task, Wait, GEM_CREATE_SRAM, MAX_IN_FENCES, MAX_QUEUED, MAX_TASKS, QUERY_COMMAND,
-    QUERY_MODEL, SUBMIT_COMMAND, SUBMIT_OUT_FENCE, WAIT_COMMAND,
+    Access, Address, Query, Submit, Sync, Task, Wait, ACCESS_COMMAND, ACCESS_END, ACCESS_READ, ACCESS_WRITE,
+    ADDRESS_READ, ADDRESS_WRITE, GEM_CREATE_CACHED, GEM_CREATE_SRAM, MAX_IMPLICIT, MAX_IN_FENCES, MAX_QUEUED,
+    MAX_RECORD, MAX_SYNCS, MAX_TASKS, QUERY_COMMAND, QUERY_MODEL, SUBMIT_COMMAND, SUBMIT_OUT_FENCE, WAIT_COMMAND,
 };
 
 /// The values in Rust, by the C expression that must have the same value.
@@ -30,10 +32,16 @@ fn expected() -> BTreeMap<String, u64> {
     }
     structure!(Query, "drm_nvdla_query", config hardware_version flags max_addresses max_tasks max_queued max_in_fences
         default_timeout_ns max_timeout_ns sram_size);
-    structure!(Address, "drm_nvdla_address", handle reserved offset);
+    structure!(GemCreateArgs, "drm_nvdla_gem_create", handle flags size);
+    structure!(GemMapOffsetArgs, "drm_nvdla_gem_mmap", handle reserved offset);
+    structure!(GemDestroyArgs, "drm_nvdla_gem_destroy", handle);
+    structure!(Address, "drm_nvdla_address", handle flags offset);
+    structure!(Sync, "drm_nvdla_sync", handle flags point);
+    structure!(Access, "drm_nvdla_access", handle flags deadline_ns);
     structure!(Task, "drm_nvdla_task", addresses num_addresses address_size flags reserved);
     structure!(Submit, "drm_nvdla_submit", tasks num_tasks task_size in_fences num_in_fences flags deadline_ns sequence
-        out_fence reserved);
+        out_fence reserved in_syncs out_syncs num_in_syncs num_out_syncs sync_size refused_reason refused_task
+        refused_operation);
     structure!(Wait, "drm_nvdla_wait", sequence deadline_ns status reserved);
     let read_write = |command: u32, size: usize| 3 << 30 | (size as u64) << 16 | 0x64 << 8 | u64::from(0x40 + command);
     for (name, value) in [
@@ -41,7 +49,20 @@ fn expected() -> BTreeMap<String, u64> {
         ("NVDLA_MAX_IN_FENCES", u64::from(MAX_IN_FENCES)),
         ("NVDLA_MAX_QUEUED", u64::from(MAX_QUEUED)),
         ("NVDLA_QUERY_MODEL", u64::from(QUERY_MODEL)),
+        ("NVDLA_MAX_SYNCS", u64::from(MAX_SYNCS)),
+        ("NVDLA_MAX_IMPLICIT", u64::from(MAX_IMPLICIT)),
+        ("NVDLA_MAX_RECORD", u64::from(MAX_RECORD)),
         ("NVDLA_GEM_CREATE_SRAM", u64::from(GEM_CREATE_SRAM)),
+        ("NVDLA_GEM_CREATE_CACHED", u64::from(GEM_CREATE_CACHED)),
+        ("NVDLA_ADDRESS_READ", u64::from(ADDRESS_READ)),
+        ("NVDLA_ADDRESS_WRITE", u64::from(ADDRESS_WRITE)),
+        ("NVDLA_ACCESS_READ", u64::from(ACCESS_READ)),
+        ("NVDLA_ACCESS_WRITE", u64::from(ACCESS_WRITE)),
+        ("NVDLA_ACCESS_END", u64::from(ACCESS_END)),
+        ("DRM_IOCTL_NVDLA_GEM_CREATE", u64::from(GEM_CREATE)),
+        ("DRM_IOCTL_NVDLA_GEM_MMAP", u64::from(GEM_MMAP)),
+        ("DRM_IOCTL_NVDLA_GEM_DESTROY", u64::from(GEM_DESTROY)),
+        ("DRM_IOCTL_NVDLA_ACCESS", read_write(ACCESS_COMMAND, size_of::<Access>())),
         ("NVDLA_SUBMIT_OUT_FENCE", u64::from(SUBMIT_OUT_FENCE)),
         ("DRM_IOCTL_NVDLA_QUERY", read_write(QUERY_COMMAND, size_of::<Query>())),
         ("DRM_IOCTL_NVDLA_SUBMIT_TASKS", read_write(SUBMIT_COMMAND, size_of::<Submit>())),

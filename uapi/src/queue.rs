@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The driver's own ioctls, beside the four of [`super::ioctl`]: query, asynchronous submission, wait.
+//! The driver's own ioctls, beside the four of [`super::ioctl`]: query, asynchronous submission, wait, access by the processor.
 //!
 //! They follow the kernel's rules for new interfaces: reserved fields and unknown flags must be zero, arrays come with the
-//! size of their elements, deadlines are absolute nanoseconds of `CLOCK_MONOTONIC`, completion is a fence.
+//! size of their elements, deadlines are absolute nanoseconds of `CLOCK_MONOTONIC`, completion is a fence. Records may grow at
+//! their end. A program may pass larger ones than the driver knows if the rest is zero, else it gets `E2BIG`.
 //!
 //! `uapi/include/nvdla_drm.h` has the same definitions for programs in C. A test compares the two.
 //!
@@ -18,6 +19,8 @@ pub const QUERY_COMMAND: u32 = 0x04;
 pub const SUBMIT_COMMAND: u32 = 0x05;
 /// DRM driver command of [`Wait`].
 pub const WAIT_COMMAND: u32 = 0x06;
+/// DRM driver command of [`Access`].
+pub const ACCESS_COMMAND: u32 = 0x07;
 
 /// The PCI subsystem number with which a virtual device says that it is a model ("MO").
 pub const PCI_SUBSYSTEM_MODEL: u16 = 0x4d4f;
@@ -29,13 +32,33 @@ pub const QUERY_MODEL: u32 = 1 << 0;
 /// Fails with `ENOSPC` if less than the size is free in one piece, if the client would exceed its limit, and on a device without
 /// SRAM. A task's descriptors cannot lie in such a buffer, and it cannot be exported (`EOPNOTSUPP`).
 pub const GEM_CREATE_SRAM: u32 = 1 << 0;
+/// The same: the processor caches the buffer. On a machine whose device does not see the cache, the program must tell the driver of
+/// its accesses ([`Access`]); elsewhere the flag has no effect. Not with [`GEM_CREATE_SRAM`].
+pub const GEM_CREATE_CACHED: u32 = 1 << 1;
 /// [`Submit::flags`]: return a sync_file in [`Submit::out_fence`].
 pub const SUBMIT_OUT_FENCE: u32 = 1 << 0;
+/// [`Address::flags`]: the submission waits for those who write the buffer, and others wait for the submission before they write
+/// it, by the fences of the buffer's reservation object.
+pub const ADDRESS_READ: u32 = 1 << 0;
+/// [`Address::flags`]: the submission waits for all who use the buffer, and others wait for the submission before they use it.
+pub const ADDRESS_WRITE: u32 = 1 << 1;
+/// [`Access::flags`]: the processor reads the buffer.
+pub const ACCESS_READ: u32 = 1 << 0;
+/// [`Access::flags`]: the processor writes the buffer.
+pub const ACCESS_WRITE: u32 = 1 << 1;
+/// [`Access::flags`]: the accesses have ended.
+pub const ACCESS_END: u32 = 1 << 2;
 
 /// Most tasks in one submission.
 pub const MAX_TASKS: u32 = 64;
 /// Most fences that one submission may wait for.
 pub const MAX_IN_FENCES: u32 = 64;
+/// Most synchronisation objects of one kind in a submission.
+pub const MAX_SYNCS: u32 = 64;
+/// Most addresses with flags in a submission.
+pub const MAX_IMPLICIT: u32 = 256;
+/// Most bytes of an array's element.
+pub const MAX_RECORD: u32 = 4096;
 /// Most tasks of one client that are queued or running.
 pub const MAX_QUEUED: u32 = 1024;
 
@@ -72,8 +95,8 @@ pub struct Query {
 pub struct Address {
     /// GEM handle.
     pub handle: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// [`ADDRESS_READ`], [`ADDRESS_WRITE`], or 0 for no implicit fences.
+    pub flags: u32,
     /// Bytes from the buffer's start.
     pub offset: u64,
 }
@@ -117,10 +140,54 @@ pub struct Submit {
     pub deadline_ns: u64,
     /// Sequence number of the last task, for [`Wait`] (out).
     pub sequence: u64,
-    /// A sync_file of the last task, if asked for (out).
+    /// A sync_file of the last task, if asked for, else -1 (out); 0 or -1 when passed in.
     pub out_fence: i32,
     /// Zero.
     pub reserved: u32,
+    /// User pointer to an array of [`Sync`] that the tasks wait for.
+    pub in_syncs: u64,
+    /// User pointer to an array of [`Sync`] that signal when the last task has ended.
+    pub out_syncs: u64,
+    /// Entries of [`Submit::in_syncs`].
+    pub num_in_syncs: u32,
+    /// Entries of [`Submit::out_syncs`].
+    pub num_out_syncs: u32,
+    /// Bytes of an entry of either.
+    pub sync_size: u32,
+    /// Why a task is invalid, if one is: the number of the reason, as the engine's `Reason::code` gives it (out).
+    pub refused_reason: u32,
+    /// Which task is invalid (out).
+    pub refused_task: u32,
+    /// Which of its operations; all ones if none in particular (out).
+    pub refused_operation: u32,
+}
+
+/// A synchronisation object of DRM, or a point of one that is a timeline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sync {
+    /// Its handle.
+    pub handle: u32,
+    /// Zero.
+    pub flags: u32,
+    /// The point; 0 for an object that is no timeline.
+    pub point: u64,
+}
+
+/// Begins or ends accesses of the processor to a buffer.
+///
+/// At the beginning, waits for the fences of the buffer's reservation object until the deadline (`ETIMEDOUT`): with
+/// [`ACCESS_READ`] for those who write it, with [`ACCESS_WRITE`] for all. Then makes visible to the processor what devices have
+/// written; at the end, to devices what the processor has written. A signal interrupts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Access {
+    /// The buffer's GEM handle.
+    pub handle: u32,
+    /// [`ACCESS_READ`] and [`ACCESS_WRITE`], at least one of them; [`ACCESS_END`].
+    pub flags: u32,
+    /// Absolute nanoseconds of `CLOCK_MONOTONIC` at which the wait ends.
+    pub deadline_ns: u64,
 }
 
 /// Waits for a task of this client.
@@ -160,8 +227,19 @@ impl Address {
     pub fn from_bytes(bytes: &[u8; size_of::<Self>()]) -> Self {
         Self {
             handle: word(bytes, offset_of!(Self, handle)),
-            reserved: word(bytes, offset_of!(Self, reserved)),
+            flags: word(bytes, offset_of!(Self, flags)),
             offset: long(bytes, offset_of!(Self, offset)),
+        }
+    }
+}
+
+impl Sync {
+    /// The record in these bytes.
+    pub fn from_bytes(bytes: &[u8; size_of::<Self>()]) -> Self {
+        Self {
+            handle: word(bytes, offset_of!(Self, handle)),
+            flags: word(bytes, offset_of!(Self, flags)),
+            point: long(bytes, offset_of!(Self, point)),
         }
     }
 }
@@ -182,5 +260,6 @@ impl Task {
 const _: () = assert!(size_of::<Query>() == 80 && offset_of!(Query, sram_size) == 72);
 const _: () = assert!(size_of::<Address>() == 16 && offset_of!(Address, offset) == 8);
 const _: () = assert!(size_of::<Task>() == 24 && offset_of!(Task, flags) == 16);
-const _: () = assert!(size_of::<Submit>() == 56 && offset_of!(Submit, out_fence) == 48);
+const _: () = assert!(size_of::<Submit>() == 96 && offset_of!(Submit, out_fence) == 48);
+const _: () = assert!(size_of::<Sync>() == 16 && size_of::<Access>() == 16);
 const _: () = assert!(size_of::<Wait>() == 24 && offset_of!(Wait, status) == 16);

@@ -9,6 +9,7 @@
 
 use super::device::Device;
 use super::device::CDMA_DONE;
+use super::dump;
 use super::failure::{Cause, Failure, Running, DONE};
 use super::hardware::Hardware;
 use super::image::Program;
@@ -18,6 +19,7 @@ use super::statistics;
 use super::task::Task;
 use crate::uapi::config::Config;
 use crate::uapi::desc::{Event, OpType, PROCESSORS};
+use crate::uapi::dump::{kind, Writer};
 use crate::uapi::reg::glb;
 use core::fmt;
 
@@ -364,6 +366,29 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
     pub fn observe(&mut self, hw: &mut impl Hardware) -> Option<Failure> {
         self.task.as_ref()?;
         self.failure(hw, Cause::Observed)
+    }
+
+    /// Writes what is known of the running task, before it is ended: the operations that run, with the register values that they
+    /// are programmed with, and what all registers hold. Nothing without a task, and no registers of a device that does not answer.
+    /// The device must be reset after that.
+    pub fn dump(&mut self, hw: &mut impl Hardware, out: &mut Writer<'_>) {
+        let config = self.device.config();
+        let Some(failure) = self.failure(hw, Cause::Observed) else { return };
+        for running in failure.running.iter().flatten() {
+            out.section(kind::OPERATION);
+            let flags = [running.unit as u32, running.group.into(), running.enabled.into(), running.waits.into()];
+            [running.operation, running.roi].into_iter().chain(flags).for_each(|word| out.put(word));
+            let held = self.schedule.group(running.unit as usize, running.group.into()).holds();
+            let slots = self.task.as_mut().map(Task::slots_mut);
+            if let (Some((index, _)), Some(slots)) = (held, slots) {
+                if let Some(operation) = operation(slots, index) {
+                    dump::programmed(config, operation, out);
+                }
+            }
+        }
+        if self.device.status(hw).is_some() {
+            dump::registers(hw, config, out);
+        }
     }
 
     /// Ends the running task and hands it back with what it was doing. The device keeps running what it was given: reset

@@ -268,6 +268,40 @@ pub enum Reason {
     },
 }
 
+impl Reason {
+    /// The number of the reason, which programs get from the driver. Numbers do not change; new reasons get new ones.
+    pub const fn code(&self) -> u32 {
+        match self {
+            Self::Descriptor(..) => 1,
+            Self::List { .. } => 2,
+            Self::Index { .. } => 3,
+            Self::TooMany { .. } => 4,
+            Self::Slots { .. } => 5,
+            Self::Surface { .. } => 6,
+            Self::Layout { .. } => 7,
+            Self::Footprint { .. } => 8,
+            Self::NoBuffer(..) => 9,
+            Self::Undefined(..) => 10,
+            Self::Unreachable { .. } => 11,
+            Self::Apart { .. } => 12,
+            Self::Secondary { .. } => 13,
+            Self::Alignment { .. } => 14,
+            Self::Range { .. } => 15,
+            Self::Register { .. } => 16,
+            Self::Mismatch { .. } => 17,
+            Self::Invalid { .. } => 18,
+            Self::Unsupported { .. } => 19,
+            Self::DependencyCount { .. } => 20,
+            Self::NoPartner { .. } => 21,
+            Self::ListCycle => 22,
+            Self::NotReached => 23,
+            Self::Stuck { .. } => 24,
+            Self::StuckBehind { .. } => 25,
+            Self::LineBuffer { .. } => 26,
+        }
+    }
+}
+
 impl From<Reason> for Error {
     fn from(reason: Reason) -> Self {
         Self { operation: None, op_type: None, roi: None, reason }

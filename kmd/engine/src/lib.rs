@@ -22,6 +22,7 @@
 extern crate nvdla_uapi as uapi;
 
 mod device;
+mod dump;
 mod engine;
 mod error;
 mod failure;

@@ -29,6 +29,8 @@ pub enum Knob {
     Spurious = 0x14,
     /// While set, registers read all ones.
     Mute = 0x18,
+    /// While set, resets have no effect on the device.
+    Deaf = 0x1c,
 }
 
 /// The device's counters.
@@ -149,6 +151,11 @@ impl Control {
         self.read(0x68)
     }
 
+    /// The number of operations that could not access memory because PCI's bus mastering was disabled.
+    pub fn blocked(&self) -> u32 {
+        self.read(0x6c)
+    }
+
     /// The state of the lines.
     pub fn lines(&self) -> Lines {
         Lines { clock: self.read(0x60) != 0, reset: self.read(0x64) != 0 }
@@ -199,7 +206,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        for knob in [Knob::Hang, Knob::Lose, Knob::Refuse, Knob::Delay, Knob::Mute] {
+        for knob in [Knob::Hang, Knob::Lose, Knob::Refuse, Knob::Delay, Knob::Mute, Knob::Deaf] {
             self.set(knob, 0);
         }
     }

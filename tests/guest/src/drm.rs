@@ -93,3 +93,71 @@ pub fn udmabuf(memory: RawFd, size: u64) -> std::io::Result<std::os::fd::OwnedFd
     // SAFETY: the ioctl gave a new descriptor.
     Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) })
 }
+
+/// `DRM_IOCTL_SYNCOBJ_CREATE`: a synchronisation object without a fence. Returns its handle.
+pub fn sync_object(node: RawFd) -> Result<u32> {
+    let mut create = [0u32; 2];
+    call(node, read_write(b'd', 0xbf, size_of_val(&create)), &mut create)?;
+    Ok(create[0])
+}
+
+/// `struct drm_syncobj_timeline_wait`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct SyncWait {
+    handles: u64,
+    points: u64,
+    timeout_ns: i64,
+    count: u32,
+    flags: u32,
+    first_signaled: u32,
+    pad: u32,
+    deadline_ns: u64,
+}
+
+/// `DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT`: waits for a point of a timeline, 0 for an object that is none, until the deadline (`ETIME`).
+pub fn sync_wait(node: RawFd, handle: u32, point: u64, deadline_ns: u64) -> Result {
+    let (handles, points) = ([handle], [point]);
+    let mut wait = SyncWait {
+        handles: handles.as_ptr() as u64,
+        points: points.as_ptr() as u64,
+        timeout_ns: deadline_ns as i64,
+        count: 1,
+        ..SyncWait::default()
+    };
+    call(node, read_write(b'd', 0xca, size_of::<SyncWait>()), &mut wait).map(drop)
+}
+
+/// `DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL`: signals a point of a timeline.
+pub fn sync_signal(node: RawFd, handle: u32, point: u64) -> Result {
+    /// `struct drm_syncobj_timeline_array`.
+    #[derive(Clone, Copy)]
+    #[repr(C)]
+    struct Array {
+        handles: u64,
+        points: u64,
+        count: u32,
+        flags: u32,
+    }
+    let (handles, points) = ([handle], [point]);
+    let mut array = Array { handles: handles.as_ptr() as u64, points: points.as_ptr() as u64, count: 1, flags: 0 };
+    call(node, read_write(b'd', 0xcd, size_of::<Array>()), &mut array).map(drop)
+}
+
+/// Which fences of a dma-buf: those of who writes it, or of all.
+const DMA_BUF_SYNC: [u32; 2] = [1, 2];
+
+/// `DMA_BUF_IOCTL_IMPORT_SYNC_FILE`: makes others wait for a sync_file before they use the dma-buf, or, if it only reads, before they
+/// write it.
+pub fn attach_fence(buffer: RawFd, fence: RawFd, writes: bool) -> Result {
+    let mut argument = [DMA_BUF_SYNC[usize::from(writes)], fence as u32];
+    call(buffer, 1 << 30 | 8 << 16 | (b'b' as u64) << 8 | 3, &mut argument).map(drop)
+}
+
+/// `DMA_BUF_IOCTL_EXPORT_SYNC_FILE`: a sync_file of who writes the dma-buf, or, for somebody who writes it, of all who use it.
+pub fn detach_fence(buffer: RawFd, writes: bool) -> Result<std::os::fd::OwnedFd> {
+    let mut argument = [DMA_BUF_SYNC[usize::from(writes)], 0];
+    call(buffer, read_write(b'b', 2, 8), &mut argument)?;
+    // SAFETY: the ioctl gave a new descriptor.
+    Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(argument[1] as i32) })
+}

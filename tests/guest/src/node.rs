@@ -11,7 +11,7 @@ use memmap2::{MmapMut, MmapOptions};
 use nvdla_uapi::ioctl::{
     self as first, GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, MemHandle, SubmitArgs, SubmitTask,
 };
-use nvdla_uapi::queue::{self, Address, Query, Submit, Task, Wait};
+use nvdla_uapi::queue::{self, Access, Address, Query, Submit, Sync, Task, Wait};
 
 use crate::drm::{call, read_write, Prime, Result, PRIME_FD_TO_HANDLE, PRIME_HANDLE_TO_FD};
 
@@ -23,6 +23,9 @@ pub const QUERY: u64 = read_write(b'd', BASE + queue::QUERY_COMMAND, size_of::<Q
 pub const SUBMIT: u64 = read_write(b'd', BASE + queue::SUBMIT_COMMAND, size_of::<Submit>());
 /// [`Wait`]'s ioctl.
 pub const WAIT: u64 = read_write(b'd', BASE + queue::WAIT_COMMAND, size_of::<Wait>());
+
+/// [`Access`]'s ioctl.
+pub const ACCESS: u64 = read_write(b'd', BASE + queue::ACCESS_COMMAND, size_of::<Access>());
 
 /// The current time on the clock of all deadlines, in nanoseconds.
 pub fn now_ns() -> u64 {
@@ -168,12 +171,22 @@ impl Node {
             num_in_fences: options.in_fences.len() as u32,
             flags: if options.out_fence { queue::SUBMIT_OUT_FENCE } else { 0 },
             deadline_ns: options.deadline_ns,
+            in_syncs: options.in_syncs.as_ptr() as u64,
+            out_syncs: options.out_syncs.as_ptr() as u64,
+            num_in_syncs: options.in_syncs.len() as u32,
+            num_out_syncs: options.out_syncs.len() as u32,
+            sync_size: size_of::<Sync>() as u32,
             ..Submit::default()
         };
         call(self.fd(), SUBMIT, &mut submit)?;
         // SAFETY: with this flag the ioctl gave a new descriptor.
         let fence = options.out_fence.then(|| unsafe { OwnedFd::from_raw_fd(submit.out_fence) });
         Ok(Submitted { sequence: submit.sequence, fence })
+    }
+
+    /// Begins accesses of the processor to a buffer, or ends them with [`queue::ACCESS_END`].
+    pub fn access(&self, handle: u32, flags: u32, deadline_ns: u64) -> Result {
+        call(self.fd(), ACCESS, &mut Access { handle, flags, deadline_ns }).map(drop)
     }
 
     /// Waits for a task until the deadline, and returns its status.
@@ -218,6 +231,10 @@ pub fn record(addresses: &[Address]) -> Task {
 pub struct Options<'a> {
     /// Descriptors of fences to wait for.
     pub in_fences: &'a [i32],
+    /// Synchronisation objects to wait for.
+    pub in_syncs: &'a [Sync],
+    /// Synchronisation objects that signal the end.
+    pub out_syncs: &'a [Sync],
     /// Whether a fence is requested.
     pub out_fence: bool,
     /// The deadline of each task; 0 for the default.

@@ -214,6 +214,16 @@ pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<
     Err(io::Error::other(format!("more than {MAX_ALLOCATIONS} allocations")))
 }
 
+/// The folder of the kernel's trace events, which is mounted if it is not.
+pub fn tracing() -> Option<PathBuf> {
+    const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    let found = || PLACES.iter().map(PathBuf::from).find(|path| path.join("events/nvdla/enable").exists());
+    found().or_else(|| {
+        let _ = std::process::Command::new("mount").args(["-t", "tracefs", "trace", PLACES[0]]).status();
+        found()
+    })
+}
+
 /// The name of a device in `/sys` on its bus.
 pub fn bus_name(device: &Path) -> String {
     device.file_name().unwrap_or_default().to_string_lossy().into_owned()

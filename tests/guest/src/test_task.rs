@@ -50,7 +50,7 @@ impl TestTask {
         for content in net.buffers() {
             let mut buffer = node.buffer(content.len().next_multiple_of(PAGE).max(PAGE))?;
             buffer.map[..content.len()].copy_from_slice(&content);
-            work.addresses.push(Address { handle: buffer.handle, reserved: 0, offset: 0 });
+            work.addresses.push(Address { handle: buffer.handle, flags: 0, offset: 0 });
             work.buffers.push(buffer);
         }
         Ok(work)

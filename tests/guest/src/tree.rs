@@ -50,6 +50,14 @@ pub fn reserved(device: &Path) -> io::Result<Reserved> {
     Err(io::Error::other(format!("the tree has no memory for {}", device.display())))
 }
 
+/// What the device's addresses of the memory are above the processor's, by its bus's `dma-ranges` of two cells per number.
+pub fn dma_offset(device: &Path) -> io::Result<u64> {
+    let node = fs::canonicalize(device.join("of_node"))?;
+    let Ok(ranges) = fs::read(node.join("../dma-ranges")) else { return Ok(0) };
+    let cell = |at: usize| ranges.get(at..at + 8).and_then(<[u8]>::first_chunk).map(|cell| u64::from_be_bytes(*cell));
+    Ok(cell(0).unwrap_or(0).wrapping_sub(cell(8).unwrap_or(0)))
+}
+
 /// How often the clock of a device is enabled, by the kernel's count.
 pub fn clock_enables(device: &Path) -> io::Result<u32> {
     let wanted = fs::read(device.join("of_node/clocks"))?;

@@ -255,7 +255,7 @@ impl KernelDevice {
         check_count(addresses)?;
         let list = addresses.iter().enumerate().map(|(position, entry)| {
             let buffer = self.buffer(entry.handle).ok_or(Error::Address { position })?;
-            Ok(queue::Address { handle: buffer.gem, reserved: 0, offset: entry.offset })
+            Ok(queue::Address { handle: buffer.gem, flags: 0, offset: entry.offset })
         });
         let list = list.collect::<Result<Vec<_>, Error>>()?;
         let task = queue::Task {

@@ -131,6 +131,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
         self.operations
     }
 
+    /// Where [`Self::write_statistics`] writes: a position in the address list.
+    pub fn statistics(&self) -> Option<usize> {
+        self.statistics.map(usize::from)
+    }
+
     /// Writes what the units counted in the last run to the task's statistics list. Does nothing for a task that has no
     /// such list.
     pub fn write_statistics<M: TaskMemory + ?Sized>(&self, memory: &mut M) -> Result<(), OutOfRange> {

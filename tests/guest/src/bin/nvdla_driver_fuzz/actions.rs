@@ -76,7 +76,7 @@ fn addresses(program: &Program, rng: &mut Rng) -> Vec<Address> {
             1 => addresses[at].handle = rng.pick(&program.addresses).handle,
             2 => addresses[at].offset = rng.number(),
             3 => addresses[at].offset = rng.below(9) * 512,
-            _ => addresses[at].reserved = rng.number() as u32,
+            _ => addresses[at].flags = rng.number() as u32,
         }
     }
     if rng.one_in(20) {
@@ -171,7 +171,7 @@ fn submit_first(program: &Program, rng: &mut Rng) {
         // The same buffer by its dma-buf.
         let fd = program.node.export(address.handle).ok();
         let handle = fd.as_ref().map_or(address.handle, |fd| fd.as_raw_fd() as u32);
-        list.push(MemHandle { handle, reserved: address.reserved, offset: address.offset });
+        list.push(MemHandle { handle, reserved: address.flags, offset: address.offset });
         fds.extend(fd);
     }
     if !list.is_empty() && rng.one_in(10) {

@@ -72,7 +72,7 @@ impl Program {
             let mut buffer = node.buffer(content.len().next_multiple_of(PAGE).max(PAGE))?;
             allow(&control, number * RANGES + entry, &mut buffer)?;
             buffer.map[..content.len()].copy_from_slice(content);
-            addresses.push(Address { handle: buffer.handle, reserved: 0, offset: 0 });
+            addresses.push(Address { handle: buffer.handle, flags: 0, offset: 0 });
             lists.push(Shared { start: buffer.map.as_mut_ptr(), length: content.len() });
             maps.push(buffer);
         }

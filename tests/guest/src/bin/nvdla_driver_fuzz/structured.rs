@@ -56,7 +56,7 @@ impl Loaded {
             buffer.map.copy_from_slice(bytes);
         }
         let address =
-            |&(area, offset, _): &(usize, u64, u64)| Address { handle: self.buffers[area].handle, reserved: 0, offset };
+            |&(area, offset, _): &(usize, u64, u64)| Address { handle: self.buffers[area].handle, flags: 0, offset };
         let addresses: Vec<_> = bench.entries.iter().map(address).collect();
         tally.add(Count::Calls);
         match self.node.submit(&[&addresses], Options::default()) {

@@ -79,7 +79,7 @@ fn create() -> Result<(), Failed> {
     for size in [1 << 32, (1 << 32) + 4096, 1 << 40, 1 << 63, (1 << 63) + 4096, 0x7fff_f000] {
         refused(&format!("{size:#x} bytes"), node.create(size), Errno::ENOMEM)?;
     }
-    for flags in [2, 0x8000_0000] {
+    for flags in [4, 0x8000_0000] {
         let mut args = GemCreateArgs { flags, size: 4096, ..Default::default() };
         refused("flags", call(node.fd(), first_ioctl::GEM_CREATE.into(), &mut args), Errno::EINVAL)?;
     }
@@ -308,7 +308,8 @@ fn submit() -> Result<(), Failed> {
     let wrong = [
         ("reserved", Submit { reserved: 1, ..good }, Errno::EINVAL),
         ("sequence", Submit { sequence: 1, ..good }, Errno::EINVAL),
-        ("out_fence", Submit { out_fence: -1, ..good }, Errno::EINVAL),
+        ("out_fence", Submit { out_fence: -2, ..good }, Errno::EINVAL),
+        ("refused_reason", Submit { refused_reason: 1, ..good }, Errno::EINVAL),
         ("unknown flag", Submit { flags: 2, ..good }, Errno::EINVAL),
         ("unknown flag beside a known one", Submit { flags: 0x8000_0001, ..good }, Errno::EINVAL),
         ("no tasks", Submit { num_tasks: 0, ..good }, Errno::EINVAL),
@@ -316,7 +317,7 @@ fn submit() -> Result<(), Failed> {
         ("2^32 - 1 tasks", Submit { num_tasks: u32::MAX, ..good }, Errno::EINVAL),
         ("task size 0", Submit { task_size: 0, ..good }, Errno::EINVAL),
         ("task size 16", Submit { task_size: 16, ..good }, Errno::EINVAL),
-        ("task size 32", Submit { task_size: 32, ..good }, Errno::EINVAL),
+        ("task size 5000", Submit { task_size: 5000, ..good }, Errno::E2BIG),
         ("tasks nowhere", Submit { tasks: NOWHERE, ..good }, Errno::EFAULT),
         ("tasks in the kernel", Submit { tasks: KERNEL, ..good }, Errno::EFAULT),
         ("tasks at the end", Submit { tasks: u64::MAX - 4, ..good }, Errno::EFAULT),
@@ -357,7 +358,7 @@ fn submit_task() -> Result<(), Failed> {
         ("2^32 - 1 addresses", Task { num_addresses: u32::MAX, ..good }, Errno::EINVAL),
         ("address size 0", Task { address_size: 0, ..good }, Errno::EINVAL),
         ("address size 8", Task { address_size: 8, ..good }, Errno::EINVAL),
-        ("address size 24", Task { address_size: 24, ..good }, Errno::EINVAL),
+        ("address size 5000", Task { address_size: 5000, ..good }, Errno::E2BIG),
         ("addresses nowhere", Task { addresses: NOWHERE, ..good }, Errno::EFAULT),
         ("addresses in the kernel", Task { addresses: KERNEL, ..good }, Errno::EFAULT),
         ("fewer addresses than the network names", Task { num_addresses: 3, ..good }, Errno::EINVAL),
@@ -376,7 +377,7 @@ fn submit_address() -> Result<(), Failed> {
     for at in [0, 3, test_task.addresses.len() - 1] {
         let good = test_task.addresses[at];
         let wrong = [
-            ("reserved", Address { reserved: 1, ..good }, Errno::EINVAL),
+            ("an unknown flag", Address { flags: 4, ..good }, Errno::EINVAL),
             ("handle 0", Address { handle: 0, ..good }, Errno::ENOENT),
             ("an unknown handle", Address { handle: 999, ..good }, Errno::ENOENT),
             ("an offset past the end", Address { offset: 1 << 20, ..good }, Errno::EINVAL),

@@ -81,7 +81,7 @@ fn receive(node: &Path) -> Result<(), Failed> {
     let mut test_task = TestTask::copies(&node, 1)?;
     // This client's own buffers stay unused: only the cubes' buffer belongs to another client.
     if let Some(last) = test_task.addresses.last_mut() {
-        *last = Address { handle, reserved: 0, offset: 0 };
+        *last = Address { handle, flags: 0, offset: 0 };
     }
     equal("the task's end", test_task.run(&node)?, 0)
 }

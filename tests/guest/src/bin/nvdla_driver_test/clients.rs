@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
+use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{Node, Options};
@@ -16,7 +17,8 @@ use nvdla_guest::test_task::TestTask;
 use nvdla_uapi::queue::Address;
 
 use crate::child::start;
-use crate::expect::{ensure, equal, first, second, Test};
+use crate::expect::{ensure, equal, first, refused, second, Test};
+use crate::removal::insert;
 
 pub(crate) const TESTS: &[Test] = &[
     ("each_of_many_clients_gets_its_own_answer", own_answers),
@@ -24,6 +26,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_device_is_shared_fairly", fair),
     ("many_open_files_cost_others_nothing", many_files),
     ("many_clients_that_wait_for_a_fence_cost_others_nothing", many_waiting),
+    ("a_client_whose_tasks_hang_loses_turns_and_is_refused_at_last", hanging),
     ("closing_a_file_cancels_what_it_queued", closing),
     ("closing_a_file_ends_what_it_runs", closing_running),
     ("kill_9_in_the_middle_of_a_task", killed),
@@ -172,7 +175,7 @@ fn many_waiting() -> Result<(), Failed> {
     for _ in 0..clients {
         let other = Node::open(node.path())?;
         let addresses =
-            shared.iter().map(|fd| Ok(Address { handle: other.import(fd.as_raw_fd())?, reserved: 0, offset: 0 }));
+            shared.iter().map(|fd| Ok(Address { handle: other.import(fd.as_raw_fd())?, flags: 0, offset: 0 }));
         let addresses = addresses.collect::<nvdla_guest::drm::Result<Vec<_>>>()?;
         let options = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
         let sequence = other.submit(&[&addresses], options)?.sequence;
@@ -302,4 +305,37 @@ fn small_group() -> Result<(), Failed> {
     ensure!(taken < LIMIT + TOLERANCE, "it made the kernel hold {} kB", taken >> 10);
     ensure!(time < Duration::from_secs(2), "another client's task took {time:?}");
     Ok(())
+}
+
+/// A client whose tasks hang, beside one whose tasks end well.
+fn hanging() -> Result<(), Failed> {
+    const HANGS: u64 = 4;
+    insert(&format!("max_hangs={HANGS} timeout_ms=100"))?;
+    let result = (|| {
+        let node = first()?;
+        let control = Control::open(&node.device()?)?;
+        let test_task = TestTask::copies(&node, 1)?;
+        for _ in 0..HANGS {
+            control.set(Knob::Hang, 1);
+            equal("the end of a task that hangs", test_task.run(&node)?, -libc::ETIMEDOUT)?;
+        }
+        refused(
+            "the next task",
+            test_task.submit(&node, Options::default()).map(|task| task.sequence),
+            Errno::ECANCELED,
+        )?;
+        // Another client is not concerned. Its task that ends well begins the count anew.
+        let other = Node::open(node.path())?;
+        let theirs = TestTask::copies(&other, 1)?;
+        for _ in 0..3 {
+            for _ in 1..HANGS {
+                control.set(Knob::Hang, 1);
+                equal("the end of a task that hangs", theirs.run(&other)?, -libc::ETIMEDOUT)?;
+            }
+            equal("the end of a task", theirs.run(&other)?, 0)?;
+        }
+        Ok(())
+    })();
+    insert("")?;
+    result
 }

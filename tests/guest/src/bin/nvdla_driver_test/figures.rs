@@ -6,12 +6,12 @@
 //! accesses.
 
 use std::fs;
-use std::path::Path;
 use std::time::Instant;
 
 use libtest_mimic::Failed;
 use nvdla_guest::control::Control;
 use nvdla_guest::node::Node;
+use nvdla_guest::system::tracing;
 use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_tests::drive::Measure;
 use nvdla_uapi::config::Config;
@@ -27,8 +27,6 @@ pub(crate) const TESTS: &[Test] = &[
 
 /// The driver's trace events.
 const EVENTS: &str = "events/nvdla/enable";
-/// The possible folders of tracing's files.
-const TRACING: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// Register reads and writes of a task.
 fn task(node: &Node, control: &Control, copies: usize) -> Result<(u32, u32), Failed> {
@@ -95,10 +93,7 @@ fn event(line: &str) -> Option<(f64, &str)> {
 }
 
 fn within() -> Result<(), Failed> {
-    let _ = fs::create_dir_all(TRACING[0]);
-    let _ = std::process::Command::new("mount").args(["-t", "tracefs", "trace", TRACING[0]]).status();
-    let tracing = TRACING.iter().map(Path::new).find(|path| path.join(EVENTS).exists());
-    let tracing = tracing.ok_or("the kernel has no trace events of the driver")?;
+    let tracing = tracing().ok_or("the kernel has no trace events of the driver")?;
     let node = first()?;
     let test_task = TestTask::copies(&node, 1)?;
     fs::write(tracing.join("trace"), "")?;

@@ -9,6 +9,7 @@ mod arguments;
 mod buffers;
 mod child;
 mod clients;
+mod edges;
 mod expect;
 mod faults;
 mod fences;
@@ -22,6 +23,7 @@ mod removal;
 mod sharing;
 mod sleep;
 mod sram;
+mod sync;
 mod tree;
 
 use std::process::ExitCode;
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
     // A device of the device tree cannot be removed.
     let on_pci = !expect::first().and_then(|node| Ok(node.device()?)).is_ok_and(|device| system::is_platform(&device));
     let (tree, iommu) = (tree::tests(), iommu::tests());
-    let groups: [(&str, &[Test]); 17] = [
+    let groups: [(&str, &[Test]); 20] = [
         ("identity", identity::TESTS),
         ("arguments", arguments::TESTS),
         ("buffers", buffers::TESTS),
@@ -56,8 +58,11 @@ fn main() -> ExitCode {
         ("sram", sram::tests()),
         ("queue", queue::TESTS),
         ("fences", fences::TESTS),
+        ("sync", sync::TESTS),
         ("clients", clients::TESTS),
         ("faults", faults::TESTS),
+        ("edges", edges::TESTS),
+        ("edges", if on_pci { edges::ON_PCI } else { &[] }),
         ("tree", &tree),
         ("iommu", &iommu),
         ("hostile", hostile::TESTS),

@@ -62,7 +62,7 @@ fn passed() -> Result<(), Failed> {
 fn run_on(node: &Node, fd: &OwnedFd) -> Result<(), Failed> {
     let mut test_task = TestTask::copies(node, 1)?;
     let handle = node.import(fd.as_raw_fd())?;
-    *test_task.addresses.last_mut().ok_or("no addresses")? = Address { handle, reserved: 0, offset: 0 };
+    *test_task.addresses.last_mut().ok_or("no addresses")? = Address { handle, flags: 0, offset: 0 };
     equal("the task's end", test_task.run(node)?, 0)
 }
 
@@ -98,7 +98,7 @@ fn exporter_gone() -> Result<(), Failed> {
     let mut map = node.map(node.map_offset(handle)?, size as usize)?;
     map[0x2000..0x3000].fill(3);
     let mut test_task = TestTask::copies(&node, 1)?;
-    *test_task.addresses.last_mut().ok_or("no addresses")? = Address { handle, reserved: 0, offset: 0 };
+    *test_task.addresses.last_mut().ok_or("no addresses")? = Address { handle, flags: 0, offset: 0 };
     let submitted = test_task.submit(&node, Options::default())?;
     node.destroy(handle)?;
     equal("the task's end", node.wait(submitted.sequence, 60)?, 0)?;
@@ -144,7 +144,7 @@ fn one_page() -> Result<(), Failed> {
     equal("a byte", map[5], 5)?;
     // As the network descriptor: the driver reads the buffer, whose bytes are not a valid descriptor.
     map.fill(0xee);
-    let addresses = [Address { handle, reserved: 0, offset: 0 }];
+    let addresses = [Address { handle, flags: 0, offset: 0 }];
     refused("a task", node.submit(&[&addresses], Options::default()).map(|_| ()), Errno::EINVAL)
 }
 
@@ -201,7 +201,7 @@ fn last_reference() -> Result<(), Failed> {
         let handle = node.import(fd.as_raw_fd())?;
         let mut test_task = TestTask::copies(&node, 1)?;
         // An address that no descriptor uses.
-        test_task.addresses.push(Address { handle, reserved: 0, offset: 0 });
+        test_task.addresses.push(Address { handle, flags: 0, offset: 0 });
         let submitted = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?;
         node.destroy(handle)?;
         drop(fd);

@@ -16,7 +16,7 @@ use nvdla_guest::tree::names;
 use nvdla_runtime::device::{Device as _, KernelDevice};
 use nvdla_tests::build::address;
 use nvdla_uapi::config::Config;
-use nvdla_uapi::queue::GEM_CREATE_SRAM;
+use nvdla_uapi::queue::{GEM_CREATE_CACHED, GEM_CREATE_SRAM};
 
 use crate::expect::{ensure, equal, refused, works, Test};
 use crate::removal::insert;
@@ -71,7 +71,7 @@ fn sizes() -> Result<(), Failed> {
         if size == 0 {
             refused("SRAM of a device without", node.create_with(4096, GEM_CREATE_SRAM), Errno::ENOSPC)?;
         }
-        for flags in [2, 3, 0x8000_0000, 0x8000_0001] {
+        for flags in [4, GEM_CREATE_SRAM | GEM_CREATE_CACHED, 0x8000_0000, 0x8000_0001] {
             refused("unknown flags", node.create_with(4096, flags), Errno::EINVAL)?;
         }
         for size in [0, u64::MAX] {

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libtest_mimic::Failed;
 use nix::errno::Errno;
@@ -14,7 +14,7 @@ use nvdla_guest::control::{Control, Knob, Lines};
 use nvdla_guest::node::{now_ns, Buffer, Node, Options};
 use nvdla_guest::system::{bind, is_platform, node_of, unbind};
 use nvdla_guest::test_task::TestTask;
-use nvdla_guest::tree::{clock_enables, names, reserved};
+use nvdla_guest::tree::{clock_enables, dma_offset, names, reserved};
 
 use crate::expect::{ensure, equal, first, second, works, Test};
 
@@ -140,9 +140,9 @@ fn hung() -> Result<(), Failed> {
     works(&Node::open(&node_of(&device)?)?)
 }
 
-/// The address range of a buffer.
-fn place(control: &Control, buffer: &mut Buffer) -> Result<Range<u64>, Failed> {
-    let start = control.address(&mut buffer.map)?;
+/// The address range of a buffer, as the processor numbers it.
+fn place(device: &Path, control: &Control, buffer: &mut Buffer) -> Result<Range<u64>, Failed> {
+    let start = control.address(&mut buffer.map)? - dma_offset(device)?;
     Ok(start..start + buffer.map.len() as u64)
 }
 
@@ -158,7 +158,7 @@ fn inside() -> Result<(), Failed> {
         let mut buffers = Vec::new();
         for size in [1 << 12, 1 << 16, 3 << 12, 1 << 20, 9 << 20] {
             let mut buffer = node.buffer(size)?;
-            places.push(place(&control, &mut buffer)?);
+            places.push(place(&device, &control, &mut buffer)?);
             buffers.push(buffer);
         }
         println!("{}: memory {:x?}, buffers {places:x?}", device.display(), memory.range);
@@ -224,12 +224,12 @@ fn outlived() -> Result<(), Failed> {
         let (control, memory) = (Control::open(&device)?, reserved(&device)?);
         let mut old = node.buffer(1 << 20)?;
         old.map.fill(7);
-        let old_place = place(&control, &mut old)?;
+        let old_place = place(&device, &control, &mut old)?;
         unbind(&device)?;
         bind(&device)?;
         let fresh = Node::open(&node_of(&device)?)?;
         let mut new = fresh.buffer(1 << 20)?;
-        let new_place = place(&control, &mut new)?;
+        let new_place = place(&device, &control, &mut new)?;
         ensure!(
             is_inside(&new_place, &memory.range),
             "the new buffer at {new_place:x?} is not inside {:x?}",
@@ -244,7 +244,7 @@ fn outlived() -> Result<(), Failed> {
         drop((old, node));
         std::thread::sleep(std::time::Duration::from_millis(50));
         let mut last = fresh.buffer(1 << 20)?;
-        let last_place = place(&control, &mut last)?;
+        let last_place = place(&device, &control, &mut last)?;
         ensure!(
             is_inside(&last_place, &memory.range),
             "the last buffer at {last_place:x?} is not inside {:x?}",

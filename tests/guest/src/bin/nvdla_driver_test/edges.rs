@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A device that goes on after it was given up: a reset without effect, a reset by others, an unbinding during a task. Memory that
+//! is not the task's must not be written.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use nix::errno::Errno;
+use nvdla_guest::control::{Control, Knob};
+use nvdla_guest::node::{now_ns, Buffer, Node, Options};
+use nvdla_guest::system::{bind, bus_name, is_platform, node_of, tracing, unbind, Messages};
+use nvdla_guest::test_task::TestTask;
+
+use crate::expect::{ensure, equal, first, refused, second, works, Test};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_reset_without_effect_is_not_believed", deaf),
+    ("a_device_that_stays_busy_is_not_bound", busy),
+    ("a_task_ends_before_its_device_is_said_to_be_suspended", order),
+];
+/// Those for devices on PCI.
+pub(crate) const ON_PCI: &[Test] = &[
+    ("a_reset_by_others_is_noticed", others),
+    ("a_reset_by_others_ends_the_running_task", others_while_running),
+    ("a_reset_by_others_revives_a_dead_device", revived),
+    ("a_dead_device_masters_the_bus_again_after_a_sleep", mastering),
+];
+
+/// How long an operation takes that outlives its task.
+const LONG: Duration = Duration::from_secs(3);
+
+/// Options with a deadline that the operation does not keep.
+fn short() -> Options<'static> {
+    Options { deadline_ns: now_ns() + 100_000_000, ..Options::default() }
+}
+
+/// Lets a task exceed its deadline on a device that resets have no effect on, and checks that the driver gives the device up.
+fn die(node: &Node, control: &Control, knob: Knob, value: u32) -> Result<(), Failed> {
+    control.set(Knob::Deaf, 1);
+    control.set(knob, value);
+    let test_task = TestTask::copies(node, 1)?;
+    let sequence = test_task.submit(node, short())?.sequence;
+    equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+    control.set(knob, 0);
+    refused("the next task", test_task.submit(node, Options::default()).map(|task| task.sequence), Errno::EIO)
+}
+
+/// The task's buffers are released while its operation still runs. Other buffers, which would get the same memory, do not change.
+fn deaf() -> Result<(), Failed> {
+    let node = first()?;
+    let other = second()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    let start = now_ns();
+    die(&node, &control, Knob::Delay, LONG.as_micros() as u32)?;
+    drop(node);
+    std::thread::sleep(Duration::from_millis(50));
+    ensure!(Duration::from_nanos(now_ns() - start) < LONG, "the operation has ended too early for this test");
+    let fresh = Node::open(&node_of(&device)?)?;
+    let mut buffers: Vec<Buffer> = Vec::new();
+    for node in [&fresh, &other] {
+        for _ in 0..64 {
+            let mut buffer = node.buffer(0x8000)?;
+            buffer.map.fill(0xee);
+            buffers.push(buffer);
+        }
+    }
+    std::thread::sleep(LONG);
+    let changed = buffers.iter().filter(|buffer| buffer.map.iter().any(|&byte| byte != 0xee)).count();
+    equal("buffers of others that the device has written", changed, 0)?;
+    if !is_platform(&device) {
+        ensure!(control.blocked() > 0, "the device could still master the bus");
+    }
+    control.set(Knob::Deaf, 0);
+    drop((buffers, fresh));
+    unbind(&device)?;
+    bind(&device)?;
+    works(&Node::open(&node_of(&device)?)?)
+}
+
+fn busy() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    die(&node, &control, Knob::Hang, 1)?;
+    drop(node);
+    unbind(&device)?;
+    let mut messages = Messages::from_now()?;
+    ensure!(bind(&device).is_err(), "a device that is busy and cannot be reset was bound");
+    let lines = messages.read()?;
+    ensure!(lines.iter().any(|line| line.contains("does not stop it")), "the kernel said {lines:?}");
+    control.set(Knob::Deaf, 0);
+    bind(&device)?;
+    works(&Node::open(&node_of(&device)?)?)
+}
+
+/// The kernel traces each change of a device's runtime status. Suppliers may be switched off from that moment.
+fn order() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    let tracing = tracing().ok_or("the kernel has no trace events")?;
+    let test_task = TestTask::copies(&node, 1)?;
+    control.set(Knob::Delay, 300_000);
+    fs::write(tracing.join("trace"), "")?;
+    for events in ["events/rpm/rpm_status/enable", "events/nvdla/enable"] {
+        fs::write(tracing.join(events), "1")?;
+    }
+    test_task.submit(&node, Options::default())?;
+    unbind(&device)?;
+    for events in ["events/rpm/rpm_status/enable", "events/nvdla/enable"] {
+        fs::write(tracing.join(events), "0")?;
+    }
+    let text = fs::read_to_string(tracing.join("trace"))?;
+    control.set(Knob::Delay, 0);
+    drop((test_task, node));
+    bind(&device)?;
+    let name = bus_name(&device);
+    let at = |what: &str, more: &str| {
+        text.lines().position(|line| line.contains(what) && line.contains(more) && line.contains(&name))
+    };
+    let end = at("nvdla_task_end", "status -19").ok_or_else(|| format!("no end of the task in:\n{text}"))?;
+    if let Some(suspended) = at("rpm_status", "RPM_SUSPENDED") {
+        ensure!(end < suspended, "the device was said to be suspended while its task ran:\n{text}");
+    }
+    works(&Node::open(&node_of(&device)?)?)
+}
+
+/// Resets a PCI device as an administrator does.
+fn reset(device: &Path) -> Result<(), Failed> {
+    Ok(fs::write(device.join("reset"), "1")?)
+}
+
+/// The second of two equal tasks must not rely on registers that a reset has cleared.
+fn others() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let mut test_task = TestTask::copies(&node, 2)?;
+    for seed in 0..4 {
+        test_task.fill(seed);
+        equal("a task's end", test_task.run(&node)?, 0)?;
+        test_task.check(seed)?;
+        reset(&device)?;
+    }
+    Ok(())
+}
+
+fn others_while_running() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    control.set(Knob::Delay, 400_000);
+    let running = test_task.submit(&node, Options::default())?.sequence;
+    let queued = test_task.submit(&node, Options::default())?.sequence;
+    std::thread::sleep(Duration::from_millis(100));
+    reset(&device)?;
+    equal("the running task's end", node.wait(running, 20)?, -libc::EIO)?;
+    equal("the queued task's end", node.wait(queued, 20)?, 0)?;
+    control.set(Knob::Delay, 0);
+    test_task.fill(5);
+    equal("the next task's end", test_task.run(&node)?, 0)?;
+    Ok(test_task.check(5)?)
+}
+
+fn revived() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    die(&node, &control, Knob::Hang, 1)?;
+    reset(&device)?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let result = test_task.submit(&node, Options::default()).map(|task| task.sequence);
+    refused("a task after a reset without effect", result, Errno::EIO)?;
+    control.set(Knob::Deaf, 0);
+    reset(&device)?;
+    works(&node)
+}
+
+/// The device is stopped by something that its driver does not see, here a write to its configuration space.
+fn mastering() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    die(&node, &control, Knob::Hang, 1)?;
+    control.set(Knob::Deaf, 0);
+    let config = fs::File::options().read(true).write(true).open(device.join("config"))?;
+    // The control byte of the capability "Advanced Features", whose bit 0 resets the function.
+    std::os::unix::fs::FileExt::write_all_at(&config, &[1], 0x64)?;
+    crate::sleep::sleep()?;
+    works(&node)
+}
