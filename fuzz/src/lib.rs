@@ -3,6 +3,7 @@
 //! Items that fuzz targets share: changes of valid models that keep their structure, and the checks of a graph that was read.
 
 pub mod message;
+pub mod tables;
 pub mod text;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,6 +7,8 @@ home="$root/target/compiler-python"
 if [ ! -x "$home/bin/python" ]; then
     python3 -m venv "$home"
     "$home/bin/pip" install --quiet numpy onnx onnxruntime pillow >&2
+    # LiteRT, for tflite.py, is not there for all machines.
+    "$home/bin/pip" install --quiet ai-edge-litert >&2 || echo "no LiteRT: tflite.py will not run" >&2
     # Without what only its examples need.
     "$home/bin/pip" install --quiet --no-deps ncnn >&2
 fi

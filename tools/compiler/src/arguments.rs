@@ -16,7 +16,7 @@ use crate::pipeline::PASSES;
 #[derive(Parser)]
 #[command(name = "nvdla_compiler", version)]
 pub struct Arguments {
-    /// The network: ONNX (.onnx), or NCNN (.param with .bin beside it)
+    /// The network: ONNX (.onnx), TFLite (.tflite), or NCNN (.param with .bin beside it)
     #[arg(value_name = "MODEL", required_unless_present = "model_option")]
     pub model: Option<PathBuf>,
     #[arg(long = "model", id = "model_option", hide = true, conflicts_with = "model")]

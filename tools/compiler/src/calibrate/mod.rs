@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 use crate::equalize::{planes, Sets};
 use crate::float;
-use crate::ir::{zero_point, Graph, Op, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
+use crate::ir::{zero_point, Graph, Op, PadMode, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
 use crate::quantize::{round_plane, LARGEST};
 use histogram::Histogram;
 pub use histogram::Method;
@@ -278,6 +278,8 @@ fn keeps_values(op: &Op) -> bool {
     match op {
         Op::Pool(pool) => pool.kind == PoolKind::Max,
         Op::Unary(unary) => matches!(unary, Unary::Relu | Unary::Clip(..) | Unary::Round),
+        // Every range includes 0.
+        Op::Pad { mode, .. } => !matches!(mode, PadMode::Constant(value) if *value != 0.0),
         Op::DepthToSpace { .. }
         | Op::SpaceToDepth { .. }
         | Op::Slice { .. }

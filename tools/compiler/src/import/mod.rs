@@ -7,3 +7,4 @@ pub mod model;
 pub mod ncnn;
 pub mod onnx;
 pub mod options;
+pub mod tflite;

@@ -9,7 +9,7 @@ use nvdla_runtime::files;
 
 use super::format::{Failure, Format, MAX_MODEL};
 pub use super::options::Options;
-use super::{ncnn, onnx};
+use super::{ncnn, onnx, tflite};
 use crate::ir::{Binary, Graph, Op, Unreadable};
 use crate::simplify::{outer_moves, simplify, Reshaped};
 
@@ -40,7 +40,7 @@ pub struct Model {
 }
 
 /// The formats that are read.
-pub const FORMATS: [&Format; 2] = [&onnx::FORMAT, &ncnn::FORMAT];
+pub const FORMATS: [&Format; 3] = [&onnx::FORMAT, &tflite::FORMAT, &ncnn::FORMAT];
 
 impl Model {
     /// Reads a model in the format that its extension names: one of [`FORMATS`].

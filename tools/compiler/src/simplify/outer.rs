@@ -63,11 +63,15 @@ pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
     reshaped
 }
 
-/// Whether an operator moves elements. Dimensions of 1 are added and removed without a move.
+/// Whether an operator moves elements. Dimensions of 1 are added and removed without a move, unless that gives elements another
+/// channel, line or column.
 fn is_move(graph: &Graph, node: &Node) -> bool {
     match node.op {
         Op::Transpose { .. } => true,
-        Op::Reshape { .. } => !same_extents(graph.shape(node.inputs[0]), graph.shape(node.output)),
+        Op::Reshape { .. } => {
+            let [from, to] = [node.inputs[0], node.output].map(|id| graph.tensor(id));
+            !same_extents(&from.shape, &to.shape) || from.nchw() != to.nchw()
+        }
         _ => false,
     }
 }

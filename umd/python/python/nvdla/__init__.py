@@ -89,7 +89,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     outputs: Sequence[str] = (),
 ) -> Loadable:
-    """Compiles a trained network (ONNX, or NCNN's .param with .bin beside it) for a configuration of NVDLA.
+    """Compiles a trained network (ONNX, TFLite, or NCNN's .param with .bin beside it) for a configuration of NVDLA.
 
     int8 needs the folder calibrate with pictures or .npy files like those that the network will process; the scales are
     measured on them. mixed is for nv_full: int8, and int16 in those layers, at most a quarter, that lose most on these

