@@ -129,11 +129,48 @@ static void nvdla_space_put(struct nvdla_space *space)
 	kref_put(&space->references, nvdla_space_free);
 }
 
+/* Ends the device's mapping of a memory. The space is locked. */
+static void nvdla_memory_end(struct nvdla_memory *memory)
+{
+	struct device *dev = memory->space->dev;
+
+	if (list_empty(&memory->entry))
+		return;
+	list_del_init(&memory->entry);
+	if (memory->attachment)
+		dma_buf_unmap_attachment_unlocked(memory->attachment, memory->imported, DMA_BIDIRECTIONAL);
+	else
+		dma_unmap_sgtable(dev, &memory->table, DMA_BIDIRECTIONAL, 0);
+	memory->imported = NULL;
+}
+
+/*
+ * The device is about to be unbound, and does not access memory any more. All mappings for it end, and none begins after this.
+ * What the buffers contain stays.
+ */
+static void nvdla_space_end(struct nvdla_space *space)
+{
+	struct nvdla_memory *memory, *next;
+
+	scoped_guard(rwsem_write, &space->gate) {
+		if (space->gone)
+			return;
+		space->gone = true;
+	}
+	guard(mutex)(&space->lock);
+	list_for_each_entry_safe(memory, next, &space->memories, entry)
+		nvdla_memory_end(memory);
+	if (space->pool)
+		dma_unmap_phys(space->dev, space->pool_address, space->pool->size, DMA_BIDIRECTIONAL,
+			       DMA_ATTR_SKIP_CPU_SYNC);
+}
+
 static void nvdla_space_release(struct device *dev, void *resource)
 {
 	struct nvdla_space *space = *(struct nvdla_space **)resource;
 
-	nvdla_space_stop(dev);
+	/* After a probe that has failed nothing has ended the mappings before. */
+	nvdla_space_end(space);
 	if (dev->of_node)
 		of_reserved_mem_device_release(dev);
 	nvdla_space_put(space);
@@ -145,6 +182,14 @@ static struct nvdla_space *nvdla_space_of(struct device *dev)
 	struct nvdla_space **resource = devres_find(dev, nvdla_space_release, NULL, NULL);
 
 	return resource ? *resource : NULL;
+}
+
+void nvdla_space_stop(struct device *dev)
+{
+	struct nvdla_space *space = nvdla_space_of(dev);
+
+	if (space)
+		nvdla_space_end(space);
 }
 
 /* Whether an IOMMU translates the addresses that the DMA API gives the device. */
@@ -213,44 +258,6 @@ int nvdla_space_start(struct device *dev)
 	/* One segment per buffer, whatever its size: the device has no scatter list. */
 	dma_set_max_seg_size(dev, UINT_MAX);
 	return dev->of_node ? nvdla_space_reserve(space) : 0;
-}
-
-/* Ends the device's mapping of a memory. The space is locked. */
-static void nvdla_memory_end(struct nvdla_memory *memory)
-{
-	struct device *dev = memory->space->dev;
-
-	if (list_empty(&memory->entry))
-		return;
-	list_del_init(&memory->entry);
-	if (memory->attachment)
-		dma_buf_unmap_attachment_unlocked(memory->attachment, memory->imported, DMA_BIDIRECTIONAL);
-	else
-		dma_unmap_sgtable(dev, &memory->table, DMA_BIDIRECTIONAL, 0);
-	memory->imported = NULL;
-}
-
-/*
- * The device is about to be unbound, and does not access memory any more. All mappings for it end, and none begins after this.
- * What the buffers contain stays.
- */
-void nvdla_space_stop(struct device *dev)
-{
-	struct nvdla_space *space = nvdla_space_of(dev);
-	struct nvdla_memory *memory, *next;
-
-	if (!space)
-		return;
-	scoped_guard(rwsem_write, &space->gate) {
-		if (space->gone)
-			return;
-		space->gone = true;
-	}
-	guard(mutex)(&space->lock);
-	list_for_each_entry_safe(memory, next, &space->memories, entry)
-		nvdla_memory_end(memory);
-	if (space->pool)
-		dma_unmap_phys(dev, space->pool_address, space->pool->size, DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
 }
 
 /* Begins the mapping of memory for a device, which is not unbound before nvdla_space_leave(). -ENODEV if it has been. */
