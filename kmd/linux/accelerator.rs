@@ -341,15 +341,16 @@ impl Accelerator {
         }
     }
 
-    /// Queues tasks in order and returns the sequence number of the last. Never waits for a task. A suspended device is resumed.
-    pub(crate) fn submit(&self, client: u64, mut jobs: Jobs) -> Result<u64> {
+    /// Queues tasks in order and returns the sequence number of the last. Never waits for a task. A suspended device is resumed. After
+    /// an error the jobs are still the caller's, who may hold locks under which buffers cannot be freed.
+    pub(crate) fn submit(&self, client: u64, jobs: &mut Jobs) -> Result<u64> {
         jobs.try_for_each(|job| {
             job.keep_active(PowerReference::new(&self.dev)?);
             Ok(())
         })?;
         let mut state = self.state.lock();
         state.has_room(client, jobs.len())?;
-        let sequence = state.clients.push(client, jobs)?;
+        let sequence = state.clients.push(client, jobs.take())?;
         self.start_next(&mut state);
         Ok(sequence)
     }

@@ -73,8 +73,8 @@ impl Client {
         &self.accelerator
     }
 
-    /// Numbers the fences of jobs, and lets `queue` put the jobs into the client's queue.
-    pub(crate) fn in_order<R>(&self, mut jobs: Jobs, queue: impl FnOnce(Jobs) -> Result<R>) -> Result<R> {
+    /// Numbers the fences of jobs, and lets `queue` put the jobs into the client's queue. Jobs that are not queued stay the caller's.
+    pub(crate) fn in_order<R>(&self, jobs: &mut Jobs, queue: impl FnOnce(&mut Jobs) -> Result<R>) -> Result<R> {
         let mut order = self.order.lock();
         let mut number = order.saturating_add(jobs.len() as u64);
         *order = number;

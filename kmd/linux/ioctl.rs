@@ -246,7 +246,7 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
     };
     let mut jobs = Jobs::new();
     jobs.push(accelerator.job(client.id(), 0, entries, deadline, charge).map_err(|refusal| refusal.error)?);
-    client.in_order(jobs, |jobs| accelerator.submit(client.id(), jobs))
+    client.in_order(&mut jobs, |jobs| accelerator.submit(client.id(), jobs))
 }
 
 /// Describes the device.
@@ -361,7 +361,7 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
     })?;
     implicit.lock(|implicit| {
         implicit.wait(&worker, jobs.oldest_mut().ok_or(EINVAL)?)?;
-        client.in_order(jobs, |jobs| {
+        client.in_order(&mut jobs, |jobs| {
             let descriptor = match jobs.newest() {
                 Some(last) if args.flags & queue::SUBMIT_OUT_FENCE != 0 => Some(last.fence.reserve_descriptor()?),
                 _ => None,
