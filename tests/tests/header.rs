@@ -102,3 +102,20 @@ fn the_header_is_the_interface() {
         .collect();
     assert_eq!(found, expected);
 }
+
+/// `cargo xtask vm --share` runs it on the driver; here it is only compiled, and says how it is used.
+#[test]
+fn a_program_in_c_needs_no_other_header() {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("buffers");
+    let compiled = Command::new("cc")
+        .args(["-std=c99", "-D_GNU_SOURCE", "-pedantic", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(checkout.join("uapi/include"))
+        .arg(checkout.join("tests/guest/programs/buffers.c"))
+        .arg("-o")
+        .arg(&binary)
+        .output()
+        .expect("a C compiler, which Rust links with too");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    assert_eq!(Command::new(&binary).output().unwrap().status.code(), Some(2));
+}
