@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nvdla_runtime::device::{self, Selection, Shared};
-use nvdla_runtime::image::{Encoder, PictureFile, Settings, Target};
+use nvdla_runtime::image::{Encoder, Given, PictureFile, Target};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{self, SubmitOptions, TensorInfo};
 use nvdla_runtime::{Context, Network, Pending};
@@ -385,9 +385,9 @@ pub unsafe extern "C" fn nvdla_context_set_input_image(
         // SAFETY: as above.
         let (context, path) = unsafe { (of(context, "the context")?, text(path, "the path")?) };
         let mut context = lock(&context.context);
-        let target = context.inputs().nth(index).map(Target::from);
-        let target = target.ok_or_else(|| Failure::argument(format!("there is no input {index}")))?;
-        let encoder = Encoder::new(&target, &Settings::default())?;
+        let input = context.inputs().nth(index);
+        let input = input.ok_or_else(|| Failure::argument(format!("there is no input {index}")))?;
+        let encoder = Encoder::new(&Target::from(input), &Given::default().settings(input)?)?;
         let file = PictureFile::open(path)?;
         encoder.check_size(file.width(), file.height())?;
         let picture = file.decode(None)?;

@@ -37,17 +37,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Vec<PathBuf>,
 
-    /// Divide each sample of the image by this, after the mean is subtracted; only for formats of more than 8 bits
-    #[arg(long, value_name = "NUMBER", default_value_t = 1.0, allow_negative_numbers = true)]
-    pub(crate) normalize: f32,
+    /// Divide each sample of the image by this, after the mean is subtracted; only for formats of more than 8 bits [default: 1]
+    ///
+    /// A loadable of this project's compiler has the divisor, the mean and the order of channels of its network. Options that
+    /// repeat them change nothing, and options that contradict them are errors.
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub(crate) normalize: Option<f32>,
 
     /// Subtract these numbers, one per channel, from each sample of the image; only for formats of more than 8 bits
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) mean: Vec<f32>,
 
-    /// Which colour of the image is channel 0
-    #[arg(long, value_name = "ORDER", value_enum, default_value_t = ChannelOrder::Bgr)]
-    pub(crate) channel_order: ChannelOrder,
+    /// Which colour of the image is channel 0 [default: bgr, or what the loadable says]
+    #[arg(long, value_name = "ORDER", value_enum)]
+    pub(crate) channel_order: Option<ChannelOrder>,
 
     /// Scale an image to the size of the input
     #[arg(long)]

@@ -6,7 +6,7 @@ use crate::args::{Args, ChannelOrder};
 use crate::failure::{cannot, problem, Context, Failure};
 use nvdla_runtime::device::Device;
 use nvdla_runtime::files;
-use nvdla_runtime::image::{Encoder, Order, PictureFile, Settings, Target};
+use nvdla_runtime::image::{Encoder, Given, Order, PictureFile, Target};
 use nvdla_runtime::npy;
 use nvdla_runtime::session::{self, Direction, Session, TensorError, TensorInfo};
 use std::io::ErrorKind;
@@ -84,16 +84,15 @@ fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Fail
     if args.mean.len() > 4 {
         return Err(problem(format!("--mean has {} numbers, and an image at most 4 channels", args.mean.len())));
     }
-    let mut mean = [0.0; 4];
-    mean[..args.mean.len()].copy_from_slice(&args.mean);
-    if mean.iter().any(|mean| !mean.is_finite()) {
+    if args.mean.iter().any(|mean| !mean.is_finite()) {
         return Err(problem(format!("--mean has a value that is not a number: {:?}", args.mean)));
     }
-    let order = match args.channel_order {
+    let order = args.channel_order.map(|order| match order {
         ChannelOrder::Bgr => Order::Bgr,
         ChannelOrder::Rgb => Order::Rgb,
-    };
-    let settings = Settings { mean, normalize: args.normalize, order, resize: args.resize };
+    });
+    let mean = (!args.mean.is_empty()).then(|| args.mean.clone());
+    let settings = Given { mean, normalize: args.normalize, order, resize: args.resize }.settings(tensor)?;
     let target = Target::from(tensor);
     let encoder = Encoder::new(&target, &settings)?;
     let changed = settings.mean.iter().any(|mean| *mean != 0.0) || settings.normalize.to_bits() != 1.0_f32.to_bits();

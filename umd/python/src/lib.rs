@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use numpy::ndarray::ArrayView1;
 use numpy::{PyArray1, PyReadonlyArray1};
 use nvdla_runtime::device::{self, recognise, Selection, Shared};
-use nvdla_runtime::image::{Encoder, Order, PictureFile, Settings, Target};
+use nvdla_runtime::image::{Encoder, Given, Order, PictureFile, Target};
 use nvdla_runtime::loadable::{self, DataType};
 use nvdla_runtime::operations::{self, NetworkOperation};
 use nvdla_runtime::session::{self, Direction, RunOptions, SubmitOptions, TensorInfo};
@@ -343,19 +343,20 @@ impl Context {
         py: Python<'_>,
         which: Which,
         path: PathBuf,
-        mean: [f32; 4],
-        normalize: f32,
-        rgb: bool,
+        mean: Option<Vec<f32>>,
+        normalize: Option<f32>,
+        rgb: Option<bool>,
         resize: bool,
         background: Option<[u8; 3]>,
     ) -> PyResult<()> {
         self.with(py, |context| {
             let index = which.find(context, Direction::Input)?;
-            let target = context.inputs().nth(index).map(Target::from);
-            let target = target.ok_or_else(|| Failure::argument(format!("there is no input {index}")))?;
-            let order = if rgb { Order::Rgb } else { Order::Bgr };
-            let encoder = Encoder::new(&target, &Settings { mean, normalize, order, resize })?;
-            let changes = mean.iter().any(|&mean| mean != 0.0) || normalize.to_bits() != 1.0_f32.to_bits();
+            let input = context.inputs().nth(index);
+            let input = input.ok_or_else(|| Failure::argument(format!("there is no input {index}")))?;
+            let order = rgb.map(|rgb| if rgb { Order::Rgb } else { Order::Bgr });
+            let settings = Given { mean, normalize, order, resize }.settings(input)?;
+            let encoder = Encoder::new(&Target::from(input), &settings)?;
+            let changes = settings.mean.iter().any(|&mean| mean != 0.0) || settings.normalize.to_bits() != 1.0_f32.to_bits();
             if encoder.is_bytes() && changes {
                 let text = "mean and normalize have no effect on an input of 8 bits: the compiler has them from its own options";
                 return Err(Failure::argument(text));

@@ -10,6 +10,7 @@ use super::error::Error;
 use super::picture::Picture;
 use super::sample::{luma, yuv, Store};
 use super::vector::{self, scale_to_127, Sources};
+use crate::loadable::names::Fit;
 use crate::loadable::{DataType, PixelFormat, Tensor};
 use crate::session::TensorInfo;
 use nvdla_uapi::layout::align::{Alignment, Data};
@@ -46,13 +47,15 @@ pub struct Settings {
     pub normalize: f32,
     /// Order of the tensor's channels.
     pub order: Order,
-    /// Scale pictures of another size instead of refusing them.
-    pub resize: bool,
+    /// What happens to pictures of another size.
+    pub fit: Fit,
+    /// Whether a grey picture fills all channels of colour, and not only channel 0.
+    pub grey_everywhere: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mean: [0.0; 4], normalize: 1.0, order: Order::Bgr, resize: false }
+        Self { mean: [0.0; 4], normalize: 1.0, order: Order::Bgr, fit: Fit::Exact, grey_everywhere: false }
     }
 }
 
@@ -167,7 +170,7 @@ pub struct Encoder {
     width: u32,
     height: u32,
     channels: u32,
-    resize: bool,
+    fit: Fit,
     is_bytes: bool,
     colour: Colour,
     planes: Vec<Plane>,
@@ -220,7 +223,7 @@ impl Encoder {
             width,
             height,
             channels,
-            resize: settings.resize,
+            fit: settings.fit,
             is_bytes,
             colour,
             planes,
@@ -239,7 +242,7 @@ impl Encoder {
             let (got, needed) = (tensor.len(), self.span as u64);
             return Err(Error::Bytes { tensor: self.name.clone(), got, needed });
         }
-        let picture = self.fit(picture)?;
+        let picture = self.fitted(picture)?;
         if picture.channels() == 3 && self.channels == 2 {
             return Err(Error::TwoChannels { tensor: self.name.clone() });
         }
@@ -260,7 +263,7 @@ impl Encoder {
     ///
     /// When the picture has another size than the tensor, and pictures are not resized.
     pub fn check_size(&self, width: u32, height: u32) -> Result<(), Error> {
-        if (width, height) == (self.width, self.height) || self.resize {
+        if (width, height) == (self.width, self.height) || self.fit != Fit::Exact {
             return Ok(());
         }
         Err(Error::Size {
@@ -272,9 +275,12 @@ impl Encoder {
         })
     }
 
-    fn fit<'a>(&self, picture: &'a Picture) -> Result<Cow<'a, Picture>, Error> {
+    fn fitted<'a>(&self, picture: &'a Picture) -> Result<Cow<'a, Picture>, Error> {
         self.check_size(picture.width(), picture.height())?;
-        Ok(picture.resized(self.width, self.height))
+        Ok(match self.fit {
+            Fit::Crop => picture.cropped(self.width, self.height),
+            Fit::Exact | Fit::Stretch => picture.resized(self.width, self.height),
+        })
     }
 
     fn recoloured<'a>(&self, picture: Cow<'a, Picture>) -> Cow<'a, Picture> {
@@ -493,6 +499,7 @@ impl Builder<'_> {
                 colour[source][at] |= bits(sample);
                 match (channel, is_yuv) {
                     (0, _) => grey[at] |= bits(sample),
+                    (_, false) if self.settings.grey_everywhere => grey[at] |= bits(sample),
                     // No colour.
                     (_, true) => grey[at] |= bits(128),
                     (_, false) => {}

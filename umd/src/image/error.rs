@@ -105,6 +105,21 @@ pub enum Error {
         /// Bytes that its lines need.
         needed: u64,
     },
+    /// The caller contradicts what the loadable says of its pictures.
+    #[error(
+        "the {what} {given} is given for the input tensor {tensor:?}, but the network was compiled for the {what} {known}, \
+         which is in the loadable and need not be given"
+    )]
+    Contradiction {
+        /// The tensor's name.
+        tensor: String,
+        /// Mean, divisor, order of channels.
+        what: &'static str,
+        /// What the caller says.
+        given: String,
+        /// What the loadable says.
+        known: String,
+    },
     /// The divisor is zero or not a number.
     #[error("normalize is {0}; samples cannot be divided by it")]
     Normalize(f32),

@@ -21,18 +21,21 @@
 //!
 //! Networks come from Caffe: channel 0 is blue, 1 green, 2 red ([`Order::Bgr`]); [`Order::Rgb`] is the reverse. The components of
 //! a format take the channels in the order of the convolution (R, G, B, A or Y, U, V, A), so a network gets the same channels in
-//! every format. Channels that the picture does not have are zero: a grey picture fills only channel 0, and alpha is zero. For a
+//! every format. Channels that the picture does not have are zero: a grey picture fills only channel 0, and alpha is zero. A loadable
+//! of this project's compiler carries the network's own order, mean and fitting ([`Given`]); its grey pictures fill all channels. For a
 //! tensor of one channel a coloured picture is converted to grey. Formats with Y, U and V get the picture in full-range YCbCr, as
 //! in JPEG files.
 
 mod encode;
 mod error;
+mod given;
 mod picture;
 mod sample;
 mod vector;
 
 pub use encode::{Encoder, Order, Settings, Target};
 pub use error::Error;
+pub use given::Given;
 pub use picture::{Picture, PictureFile};
 
 #[cfg(test)]

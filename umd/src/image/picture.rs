@@ -3,8 +3,11 @@
 //! Decoded pictures: 8 bits per sample; grey, or red, green, blue.
 
 use super::error::Error;
+use super::sample::luma;
+use crate::loadable::names::Color;
 use image::imageops::FilterType;
-use image::{DynamicImage, GrayImage, ImageFormat, ImageReader, Limits, RgbImage, RgbaImage};
+use image::metadata::Orientation;
+use image::{DynamicImage, GrayImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage, RgbaImage};
 use std::borrow::Cow;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -41,13 +44,15 @@ pub struct PictureFile {
     path: PathBuf,
     bytes: Vec<u8>,
     format: Option<ImageFormat>,
+    /// How the file's pixels are turned to be upright (EXIF).
+    orientation: Orientation,
     width: u32,
     height: u32,
 }
 
 impl PictureFile {
     /// Reads a pgm, ppm, png or jpeg file, or the standard input for `-`, and its size. The format is recognised by the file's
-    /// contents, not by its name.
+    /// contents, not by its name. A photograph that is stored turned (EXIF) is read upright.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let read = |cause| Error::Read { path: path.to_owned(), cause };
@@ -60,11 +65,20 @@ impl PictureFile {
             ImageReader::new(Cursor::new(&bytes)).with_guessed_format().map_err(|error| failed(error.into()))?;
         reader.limits(limits(0));
         let format = reader.format();
-        let (width, height) = reader.into_dimensions().map_err(failed)?;
+        let mut decoder = reader.into_decoder().map_err(failed)?;
+        let (width, height) = decoder.dimensions();
+        // The photograph may have to be turned. A file whose orientation cannot be read stays as it is.
+        let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+        drop(decoder);
+        use Orientation::{Rotate270, Rotate270FlipH, Rotate90, Rotate90FlipH};
+        let (width, height) = match orientation {
+            Rotate90 | Rotate270 | Rotate90FlipH | Rotate270FlipH => (height, width),
+            _ => (width, height),
+        };
         if format == Some(ImageFormat::Jpeg) && !has_end(&bytes) {
             return Err(Error::Truncated { path, bytes: bytes.len() });
         }
-        Ok(Self { path, bytes, format, width, height })
+        Ok(Self { path, bytes, format, orientation, width, height })
     }
 
     /// Pixels per line.
@@ -90,7 +104,8 @@ impl PictureFile {
         }
         // Four samples of 16 bits, and what the decoder computes them from.
         reader.limits(limits(16 * u64::from(self.width) * u64::from(self.height)));
-        let decoded = reader.decode().map_err(failed)?;
+        let mut decoded = reader.decode().map_err(failed)?;
+        decoded.apply_orientation(self.orientation);
         if !decoded.color().has_alpha() {
             return Ok(Picture::from_decoded(decoded));
         }
@@ -207,6 +222,15 @@ impl Picture {
 
     /// The picture at another size, with bilinear interpolation.
     pub fn resized(&self, width: u32, height: u32) -> Cow<'_, Self> {
+        self.fitted(width, height, |picture| picture.resize_exact(width, height, FilterType::Triangle))
+    }
+
+    /// The middle of the picture at another size: its shorter side is scaled, with bilinear interpolation.
+    pub fn cropped(&self, width: u32, height: u32) -> Cow<'_, Self> {
+        self.fitted(width, height, |picture| picture.resize_to_fill(width, height, FilterType::Triangle))
+    }
+
+    fn fitted(&self, width: u32, height: u32, fit: impl Fn(DynamicImage) -> DynamicImage) -> Cow<'_, Self> {
         if (width, height) == (self.width, self.height) {
             return Cow::Borrowed(self);
         }
@@ -217,8 +241,21 @@ impl Picture {
             RgbImage::from_raw(self.width, self.height, samples).map(DynamicImage::from)
         };
         // The number of samples matches width, height and channels, so `new` succeeds.
-        picture.map_or(Cow::Borrowed(self), |picture| {
-            Cow::Owned(Self::from_decoded(picture.resize_exact(width, height, FilterType::Triangle)))
-        })
+        picture.map_or(Cow::Borrowed(self), |picture| Cow::Owned(Self::from_decoded(fit(picture))))
+    }
+
+    /// The picture's values as a network reads them, channel by channel: one channel of luminance, or three in the order `color`.
+    pub fn planes(&self, channels: usize, color: Color) -> Option<Vec<u8>> {
+        let pixels = || self.samples.chunks_exact(self.channels);
+        match (channels, self.channels) {
+            (1, 1) => Some(self.samples.clone()),
+            (1, _) => Some(pixels().map(|rgb| luma([rgb[0], rgb[1], rgb[2]])).collect()),
+            (3, 1) => Some(self.samples.repeat(3)),
+            (3, _) => {
+                let order = if color == Color::Bgr { [2, 1, 0] } else { [0, 1, 2] };
+                Some(order.iter().flat_map(|&c| pixels().map(move |pixel| pixel[c])).collect())
+            }
+            _ => None,
+        }
     }
 }

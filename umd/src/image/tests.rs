@@ -167,7 +167,8 @@ fn a_long_line_is_many_pixels() {
 
 #[test]
 fn mean_normalize_and_order() {
-    let settings = Settings { mean: [104.25, 117.0, 123.5, 9.0], normalize: 0.5, order: Order::Rgb, resize: false };
+    let settings =
+        Settings { mean: [104.25, 117.0, 123.5, 9.0], normalize: 0.5, order: Order::Rgb, ..Settings::default() };
     let target = Target { width: 1, height: 1, ..target(PixelFormat::A16B16G16R16_F, DataType::Half, 4) };
     let picture = Picture::new(1, 1, vec![200, 100, 50]).unwrap();
     let mut tensor = [0xee; 8];
@@ -191,7 +192,8 @@ fn another_size_is_refused_or_scaled() {
         strict.encode(&picture, &mut tensor).unwrap_err().to_string(),
         "the image has 10 x 6 pixels and the input tensor \"data\" 5 x 3; the option resize scales it"
     );
-    let scaling = Encoder::new(&target, &Settings { resize: true, ..Settings::default() }).unwrap();
+    let scaling =
+        Encoder::new(&target, &Settings { fit: crate::loadable::names::Fit::Stretch, ..Settings::default() }).unwrap();
     scaling.encode(&picture, &mut tensor).unwrap();
     assert_eq!(tensor[..6], [38, 38, 38, 38, 38, 0]);
 }

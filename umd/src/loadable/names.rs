@@ -35,6 +35,113 @@ pub struct Scale {
     pub zero_point: Vec<f64>,
     /// Whether the 8-bit elements of a picture are 0 to 255. Otherwise they are -128 to 127.
     pub unsigned: bool,
+    /// How pictures become the input's values, if the network was compiled for pictures.
+    pub pictures: Option<Pictures>,
+}
+
+/// How the bytes of a picture become a network's values: value = (byte - mean) / std, per channel.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pictures {
+    /// The number of the network's channels. The tensor in memory may have one more, which is not used.
+    pub channels: u32,
+    /// One number for all channels, or one per channel of the network, in units of the byte.
+    pub mean: Vec<f64>,
+    /// One number for all channels, or one per channel of the network, in units of the byte.
+    pub std: Vec<f64>,
+    /// The order of the network's channels. In memory blue is always first.
+    pub color: Color,
+    /// How pictures are fitted to the input's size.
+    pub fit: Fit,
+}
+
+/// The order of a network's channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Color {
+    /// Red, green, blue.
+    #[default]
+    Rgb,
+    /// Blue, green, red.
+    Bgr,
+    /// One channel of luminance.
+    Gray,
+}
+
+impl Color {
+    /// Its name: `rgb`, `bgr` or `gray`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rgb => "rgb",
+            Self::Bgr => "bgr",
+            Self::Gray => "gray",
+        }
+    }
+}
+
+/// How a picture that does not have the input's size is fitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fit {
+    /// It is refused.
+    #[default]
+    Exact,
+    /// It is scaled to the size; its proportions may change.
+    Stretch,
+    /// Its shorter side is scaled to the size, and the middle is used.
+    Crop,
+}
+
+impl Fit {
+    /// Its name: `exact`, `stretch` or `crop`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Stretch => "stretch",
+            Self::Crop => "crop",
+        }
+    }
+}
+
+impl Pictures {
+    /// The mean and the standard deviation of a channel of the network.
+    pub fn channel(&self, channel: usize) -> (f64, f64) {
+        let of = |values: &[f64], default| *values.get(channel).or(values.first()).unwrap_or(&default);
+        (of(&self.mean, 0.0), of(&self.std, 1.0))
+    }
+
+    /// The channel in memory of a channel of the network.
+    pub fn in_memory(&self, channel: usize) -> usize {
+        match self.color {
+            Color::Rgb if self.channels >= 3 && channel < 3 => 2 - channel,
+            _ => channel,
+        }
+    }
+
+    /// The object of the blob.
+    pub fn to_json(&self) -> Value {
+        let Self { channels, mean, std, color, fit } = self;
+        serde_json::json!({
+            "channels": channels, "mean": mean, "std": std, "color": color.name(), "fit": fit.name()
+        })
+    }
+
+    /// Reads the object of the blob.
+    fn parse(value: &Value) -> Option<Self> {
+        let numbers = |value: &Value| value.as_array()?.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>();
+        let named = |key: &str| value[key].as_str();
+        let (mean, std) = (numbers(&value["mean"])?, numbers(&value["std"])?);
+        let usable = |std: &f64| std.is_finite() && *std != 0.0;
+        if !std.iter().all(usable) || !mean.iter().all(|mean| mean.is_finite()) {
+            return None;
+        }
+        Some(Self {
+            channels: value["channels"].as_u64().and_then(|channels| channels.try_into().ok())?,
+            mean,
+            std,
+            color: [Color::Rgb, Color::Bgr, Color::Gray]
+                .into_iter()
+                .find(|color| named("color") == Some(color.name()))?,
+            fit: [Fit::Exact, Fit::Stretch, Fit::Crop].into_iter().find(|fit| named("fit") == Some(fit.name()))?,
+        })
+    }
 }
 
 /// The layer that an operation computes, or computes a part of.
@@ -76,7 +183,11 @@ impl Names {
             let (scale, zero_point) = (numbers(&value["scale"])?, numbers(&value["zero_point"])?);
             let valid = !scale.is_empty() && scale.len() == zero_point.len();
             let unsigned = value["unsigned"].as_bool().unwrap_or(false);
-            valid.then_some(Scale { tensor: text(&value["tensor"])?, scale, zero_point, unsigned })
+            let pictures = match &value["pictures"] {
+                Value::Null => None,
+                pictures => Some(Pictures::parse(pictures)?),
+            };
+            valid.then_some(Scale { tensor: text(&value["tensor"])?, scale, zero_point, unsigned, pictures })
         };
         let layer = |value: &Value| {
             let [tensor, scale, nodes @ ..] = value.as_array()?.as_slice() else { return None };
@@ -102,7 +213,9 @@ mod tests {
     use super::*;
 
     const TEXT: &str = r#"{
-        "inputs": [{"tensor": "data", "scale": [0.5], "zero_point": [3.5], "unsigned": true}], "outputs": [],
+        "inputs": [{"tensor": "data", "scale": [0.5], "zero_point": [3.5], "unsigned": true,
+            "pictures": {"channels": 3, "mean": [127.5], "std": [2, 3, 4], "color": "rgb", "fit": "crop"}}],
+        "outputs": [],
         "steps": [["x", 2, "conv", "re\u001blu"], ["y", 1]],
         "tasks": [[0, 0, 1, 7]]
     }"#;
@@ -113,15 +226,32 @@ mod tests {
         assert_eq!(names.layer(0, 1).unwrap().to_string(), "conv, re\\u{1b}lu");
         assert_eq!(names.layer(0, 2).unwrap().to_string(), "(y)");
         assert_eq!((names.layer(0, 3), names.layer(0, 4), names.layer(1, 0)), (None, None, None));
-        let data = Scale { tensor: "data".to_owned(), scale: vec![0.5], zero_point: vec![3.5], unsigned: true };
+        let pictures =
+            Pictures { channels: 3, mean: vec![127.5], std: vec![2.0, 3.0, 4.0], color: Color::Rgb, fit: Fit::Crop };
+        assert_eq!(Pictures::parse(&pictures.to_json()), Some(pictures.clone()));
+        assert_eq!((pictures.channel(1), pictures.in_memory(0)), ((127.5, 3.0), 2));
+        let data = Scale {
+            tensor: "data".to_owned(),
+            scale: vec![0.5],
+            zero_point: vec![3.5],
+            unsigned: true,
+            pictures: Some(pictures),
+        };
         assert_eq!(names.inputs, [data]);
     }
 
     #[test]
     fn other_json_is_no_blob_of_names() {
-        for (from, to) in
-            [("[3.5]", "[]"), ("\"tasks\"", "\"task\""), ("7]", "-1]"), ("\"y\"", "1"), (", 1]]", "]]"), ("{", "[")]
-        {
+        for (from, to) in [
+            ("[3.5]", "[]"),
+            ("\"crop\"", "\"cut\""),
+            ("[2, 3", "[0, 3"),
+            ("\"tasks\"", "\"task\""),
+            ("7]", "-1]"),
+            ("\"y\"", "1"),
+            (", 1]]", "]]"),
+            ("{", "["),
+        ] {
             assert!(TEXT.contains(from));
             assert_eq!(Names::parse(TEXT.replacen(from, to, 1).as_bytes()), None, "{from}");
         }

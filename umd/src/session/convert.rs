@@ -216,11 +216,26 @@ fn of_channel(meaning: &Scale, channel: usize) -> (f32, f32) {
     (of(&meaning.scale), of(&meaning.zero_point))
 }
 
-/// Writes real numbers in NCHW order, with the scale that the compiler has stored in the loadable.
+/// Writes real numbers in NCHW order, with the scale that the compiler has stored in the loadable. For an input that was compiled
+/// for pictures, values of the network's own channels are in the network's order; in memory blue is first.
 pub(super) fn quantise(info: &TensorInfo, values: &[f32], memory: &mut [u8]) -> Result<(), TensorError> {
     let Some(meaning) = &info.meaning else { return encode(info, values, 1.0, memory) };
     let (plane, channels) = (((info.h as usize) * (info.w as usize)).max(1), info.c.max(1) as usize);
-    let mut elements = values.to_vec();
+    let own = meaning.pictures.as_ref().zip(info.own_channels());
+    let all = |own: usize| own.checked_mul(plane).and_then(|image| image.checked_mul(info.n as usize));
+    let own = own.map(|(pictures, own)| (pictures, own as usize)).filter(|(_, own)| all(*own) == Some(values.len()));
+    let mut elements = match own {
+        Some((pictures, own)) => {
+            // A channel that the network does not have is zero.
+            let mut elements = vec![0.0; values.len() / own * channels];
+            for (at, plane_of) in values.chunks_exact(plane).enumerate() {
+                let into = (at / own * channels + pictures.in_memory(at % own)) * plane;
+                elements[into..into + plane].copy_from_slice(plane_of);
+            }
+            elements
+        }
+        None => values.to_vec(),
+    };
     for (at, plane) in elements.chunks_mut(plane).enumerate() {
         let (scale, zero) = of_channel(meaning, at % channels);
         for value in plane.iter_mut() {
@@ -357,7 +372,13 @@ mod tests {
 
     #[test]
     fn unsigned_pixels_have_all_eight_bits() {
-        let scale = |unsigned| Scale { tensor: "data".to_owned(), scale: vec![0.5], zero_point: vec![100.0], unsigned };
+        let scale = |unsigned| Scale {
+            tensor: "data".to_owned(),
+            scale: vec![0.5],
+            zero_point: vec![100.0],
+            unsigned,
+            pictures: None,
+        };
         let of = |unsigned| TensorInfo {
             meaning: Some(scale(unsigned)),
             ..tensor(PixelFormat::R8, DataType::Int8, [1, 1, 1, 4], [1, 32, 0], 32)

@@ -94,6 +94,12 @@ impl TensorInfo {
         [self.n, self.c, self.h, self.w]
     }
 
+    /// The channels of the network, if it was compiled for pictures. The tensor in memory may have one more.
+    pub fn own_channels(&self) -> Option<u32> {
+        let own = self.meaning.as_ref()?.pictures.as_ref()?.channels;
+        (own > 0 && (own == self.c || own.checked_add(1) == Some(self.c))).then_some(own)
+    }
+
     /// Bytes from a line to the next.
     pub fn line_stride(&self) -> u32 {
         self.strides[1]

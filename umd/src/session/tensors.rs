@@ -123,16 +123,25 @@ impl<D: Device> Session<D> {
     }
 
     /// Writes an input from an array, as [`Self::set_input_f32`] does. Its dimensions are those of the tensor, N, C, H and W;
-    /// adjacent ones may be joined, and dimensions of 1 may be left out.
+    /// adjacent ones may be joined, and dimensions of 1 may be left out. An array for an input that was compiled for pictures may
+    /// have the network's own channels, in the network's order.
     ///
     /// # Errors
     ///
     /// As [`Self::set_input_f32`], and if the array has other dimensions, for example its channels last.
     pub fn set_input_array(&mut self, index: usize, shape: &[usize], values: &[f32]) -> Result<(), Error> {
         if let Some(needed) = self.inputs.get(index).map(|bound| bound.info.shape()) {
-            let dims = needed.map(|extent| extent as usize);
-            let elements = dims.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
-            if elements == Some(values.len()) && !npy::same_order(shape, &dims) {
+            let mut dims = needed.map(|extent| extent as usize);
+            let elements =
+                |dims: [usize; 4]| dims.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
+            // The network may have fewer channels than the tensor in memory.
+            if let Some(own) = self.inputs.get(index).and_then(|bound| bound.info.own_channels()) {
+                let network = [dims[0], own as usize, dims[2], dims[3]];
+                if elements(network) == Some(values.len()) {
+                    dims = network;
+                }
+            }
+            if elements(dims) == Some(values.len()) && !npy::same_order(shape, &dims) {
                 let source = TensorError::Shape { needed, given: shape.to_vec() };
                 return Err(self.tensor_error(Direction::Input, index, source));
             }

@@ -5,9 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use image::imageops::FilterType;
-use image::{DynamicImage, GrayImage, RgbImage};
-use nvdla_runtime::image::Picture;
+use nvdla_runtime::image::PictureFile;
 
 use super::error::Error;
 use crate::ir::{Color, Fit, Graph, Preprocess};
@@ -70,38 +68,26 @@ fn one(path: &Path, shape: &[usize], preprocess: &Preprocess) -> Result<Vec<f32>
     picture(path, [channels, height, width], preprocess)
 }
 
-/// A picture's values, channel by channel.
+/// A picture's values, channel by channel. Transparent parts are white.
 fn picture(path: &Path, [channels, height, width]: [usize; 3], preprocess: &Preprocess) -> Result<Vec<f32>, String> {
     preprocess.check(channels)?;
-    let picture = Picture::open(path).map_err(|error| error.to_string())?;
-    let (w, h, samples) = (picture.width(), picture.height(), picture.samples().to_vec());
-    let of_one = || GrayImage::from_raw(w, h, samples.clone()).map(DynamicImage::from);
-    let of_three = || RgbImage::from_raw(w, h, samples.clone()).map(DynamicImage::from);
-    let image = if picture.channels() == 1 { of_one() } else { of_three() };
-    let mut image = image.ok_or("the picture has no pixels")?;
-    let (w, h) = (width as u32, height as u32);
-    if (image.width(), image.height()) != (w, h) {
-        image = match preprocess.fit {
-            Fit::Exact => {
-                let found = format!("{} x {}", image.height(), image.width());
-                return Err(format!(
-                    "a picture of {found}, the input is {height} x {width} (the option resize scales it)"
-                ));
-            }
-            Fit::Stretch => image.resize_exact(w, h, FilterType::Triangle),
-            Fit::Crop => image.resize_to_fill(w, h, FilterType::Triangle),
-        };
+    if channels == 3 && preprocess.color == Color::Gray {
+        return Err("one channel of luminance for an input of three".to_owned());
     }
-    let bytes: Vec<u8> = match (channels, preprocess.color) {
-        (1, _) => image.to_luma8().into_raw(),
-        (3, Color::Gray) => return Err("one channel of luminance for an input of three".to_owned()),
-        (3, color) => {
-            let rgb = image.to_rgb8();
-            let order = if color == Color::Bgr { [2, 1, 0] } else { [0, 1, 2] };
-            order.iter().flat_map(|&c| rgb.pixels().map(move |pixel| pixel.0[c])).collect()
+    // The runtime reads pictures in the same way.
+    let picture = PictureFile::open(path).and_then(|file| file.decode(Some([u8::MAX; 3])));
+    let picture = picture.map_err(|error| error.to_string())?;
+    let (w, h) = (width as u32, height as u32);
+    let picture = match preprocess.fit {
+        Fit::Exact if (picture.width(), picture.height()) != (w, h) => {
+            let found = format!("{} x {}", picture.height(), picture.width());
+            return Err(format!("a picture of {found}, the input is {height} x {width} (the option resize scales it)"));
         }
-        _ => return Err(format!("a picture for an input of {channels} channels")),
+        Fit::Exact | Fit::Stretch => picture.resized(w, h),
+        Fit::Crop => picture.cropped(w, h),
     };
+    let bytes = picture.planes(channels, preprocess.color);
+    let bytes = bytes.ok_or_else(|| format!("a picture for an input of {channels} channels"))?;
     let plane = height * width;
     let value = |(k, &byte): (usize, &u8)| {
         let (mean, std) = preprocess.channel(k / plane);

@@ -2,29 +2,8 @@
 
 //! How an input's bytes become the values that the network was trained on.
 
-/// The order of a picture's channels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Color {
-    /// Red, green, blue.
-    #[default]
-    Rgb,
-    /// Blue, green, red.
-    Bgr,
-    /// One channel of luminance.
-    Gray,
-}
-
-/// How a picture that does not have the input's size is fitted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fit {
-    /// It is refused.
-    #[default]
-    Exact,
-    /// It is scaled to the size; its proportions may change.
-    Stretch,
-    /// Its shorter side is scaled to the size, and the middle is used.
-    Crop,
-}
+use nvdla_runtime::loadable::names::Pictures;
+pub use nvdla_runtime::loadable::names::{Color, Fit};
 
 /// The preprocessing of an input: value = (byte - mean) / std, per channel.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +26,13 @@ impl Default for Preprocess {
 }
 
 impl Preprocess {
+    /// The same, as the loadable has it for an input of that many channels.
+    pub fn pictures(&self, channels: u32) -> Pictures {
+        let real = |values: &[f32]| values.iter().map(|&value| f64::from(value)).collect();
+        let color = if channels == 1 { Color::Gray } else { self.color };
+        Pictures { channels, mean: real(&self.mean), std: real(&self.std), color, fit: self.fit }
+    }
+
     /// The mean and the standard deviation of a channel.
     pub fn channel(&self, channel: usize) -> (f32, f32) {
         let of = |values: &[f32], default| *values.get(channel).or(values.first()).unwrap_or(&default);

@@ -393,6 +393,9 @@ pub struct TensorScale {
     /// Whether a picture's 8 bits are 0 to 255.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unsigned: bool,
+    /// How pictures become the input's values, as the loadable has it ([`nvdla_runtime::loadable::names::Pictures`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pictures: Option<serde_json::Value>,
 }
 
 /// A lowered network.

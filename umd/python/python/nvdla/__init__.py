@@ -234,28 +234,28 @@ class Context:
         which: SupportsIndex | str,
         path: Path,
         *,
-        mean: Sequence[SupportsFloat] = (0.0, 0.0, 0.0, 0.0),
-        normalize: SupportsFloat = 1.0,
-        order: Literal["bgr", "rgb"] = "bgr",
+        mean: Sequence[SupportsFloat] | None = None,
+        normalize: SupportsFloat | None = None,
+        order: Literal["bgr", "rgb"] | None = None,
         resize: bool = False,
         background: tuple[int, int, int] | None = None,
     ) -> None:
         """Writes an input from a picture file (pgm, ppm, png or jpeg), as `nvdla run --image` does.
 
-        `order` is the colour of channel 0 first. `mean` and `normalize` are for inputs of more than 8 bits.
+        `order` is the colour of channel 0 first. `mean` and `normalize` are for inputs of more than 8 bits. A loadable of this
+        project's compiler has all three; arguments that repeat them change nothing, and arguments that contradict them are errors.
         """
-        if order not in ("bgr", "rgb"):
+        if order not in (None, "bgr", "rgb"):
             raise _error("argument", f"there is no order {order!r}; there are bgr, rgb")
-        means = tuple(mean)
-        if len(means) > 4:
+        means = None if mean is None else [float(value) for value in mean]
+        if means is not None and len(means) > 4:
             raise _error("argument", f"mean has {len(means)} numbers, and a picture at most 4 channels")
-        means = (*means, 0.0, 0.0, 0.0, 0.0)[:4]
         self._context.set_picture(
             which,
             os.fspath(path),
-            mean=(float(means[0]), float(means[1]), float(means[2]), float(means[3])),
-            normalize=float(normalize),
-            rgb=order == "rgb",
+            mean=means,
+            normalize=None if normalize is None else float(normalize),
+            rgb=None if order is None else order == "rgb",
             resize=resize,
             background=background,
         )

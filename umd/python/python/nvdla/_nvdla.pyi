@@ -127,9 +127,9 @@ class Context:
         which: SupportsIndex | str,
         path: str,
         *,
-        mean: tuple[float, float, float, float],
-        normalize: float,
-        rgb: bool,
+        mean: list[float] | None,
+        normalize: float | None,
+        rgb: bool | None,
         resize: bool,
         background: tuple[int, int, int] | None,
     ) -> None: ...
