@@ -5,10 +5,13 @@
 //!
 //! `NVDLA_GRAPHS` sets how many graphs are tried, `NVDLA_SEED` the first one's number.
 
-use nvdla_compiler::calibrate::{Measured, Method};
+use nvdla_compiler::calibrate::{complete, of_model, Measured, Method};
 use nvdla_compiler::evaluate::integers;
+use nvdla_compiler::evaluate::loss::Loss;
 use nvdla_compiler::float;
-use nvdla_compiler::ir::{Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Range, Ranges, TensorId, Unary};
+use nvdla_compiler::ir::{
+    Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Quantization, Range, Ranges, TensorId, Unary,
+};
 use nvdla_compiler::net::step::{Combine, Kind, Net, PostOp};
 use nvdla_compiler::options::{Bytes, Optimize, Options, Winograd};
 use nvdla_compiler::output::compiled::Compiled;
@@ -493,7 +496,7 @@ fn a_bias_far_larger_than_the_products() {
         };
         let sum = graph.add("sum", Op::Convolution(op), &[data, weights, bias], "sum").unwrap();
         graph.outputs.push(sum);
-        let tiny = Range { min: -1e-18, max: 1e-18, scale: 1e-20, span: (-1.28e-18, 1.27e-18) };
+        let tiny = Range { min: -1e-18, max: 1e-18, scale: 1e-20, span: (-1.28e-18, 1.27e-18), given: false };
         let large = Range::of(-1.0, 1.0);
         let mut ranges = Ranges::new();
         ranges.set(data, tiny);
@@ -789,6 +792,7 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
                     }
                     PostOp::Most(limit) => value.min(*limit),
                     PostOp::Least(limit) => value.max(*limit),
+                    PostOp::Within(low, high) => value.max(*low).min(*high),
                     PostOp::With(combine, other) => {
                         let other = values[*other][if values[*other].len() == out_size(into) { n } else { c }];
                         match combine {
@@ -884,4 +888,123 @@ fn random_graphs_in_fp16() {
     }
     println!("{compared} elements of fp16 compared");
     assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
+}
+
+/// The graph with quantized tensors in random places: inputs, outputs, operands and between. All later nodes read the rounded tensor.
+fn quantized(graph: &Graph, random: &mut Random) -> Graph {
+    let mut quantized = graph.clone();
+    quantized.nodes.clear();
+    let mut place: Vec<TensorId> = (0..graph.tensors.len()).map(TensorId).collect();
+    let mut round = |quantized: &mut Graph, id: TensorId| {
+        if random.one_in(2) {
+            return id;
+        }
+        let (zero, limits) = random.pick(&[
+            (0, (-128, 127)),
+            (-128, (-128, 127)),
+            (128, (0, 255)),
+            (0, (0, 255)),
+            (60, (0, 255)),
+            (255, (0, 255)),
+            (-100, (-128, 127)),
+        ]);
+        let scale = random.pick(&[0.002f32, 0.004, 0.01, 0.02]);
+        let name = format!("{} rounded", quantized.tensor(id).name);
+        let q = Quantization { scale: vec![scale], zero_point: vec![zero], axis: None, limits };
+        let (low, high) = q.values()[0];
+        let rounded = quantized.add(name.clone(), Op::Unary(Unary::Clip(low, high)), &[id], name).unwrap();
+        quantized.tensors[rounded.0].quantization = Some(q);
+        rounded
+    };
+    for &id in &graph.inputs {
+        place[id.0] = round(&mut quantized, id);
+    }
+    for node in &graph.nodes {
+        let mut node = node.clone();
+        node.inputs.iter_mut().for_each(|id| *id = place[id.0]);
+        let output = node.output;
+        quantized.nodes.push(node);
+        place[output.0] = round(&mut quantized, output);
+    }
+    quantized.outputs = graph.outputs.iter().map(|id| place[id.0]).collect();
+    quantized
+}
+
+/// Quantized graphs: the results of int8 are those of plain loops, no stored tensor of a quantized model has values beyond its limits,
+/// and the outputs are near to those of the graph in real numbers, in int8 and in fp16.
+#[test]
+fn quantized_graphs_keep_their_limits() {
+    let seeds = seeds(60);
+    let (mut elements, mut limited, mut wrong, mut losses) = (0, 0, Vec::new(), Vec::new());
+    for seed in seeds.clone() {
+        let config = Config::ALL[seed as usize % Config::ALL.len()];
+        let (graph, inputs) = random_graph(seed, config);
+        let graph = quantized(&graph, &mut Random::new(seed + 7000));
+        graph.check().unwrap();
+        let mut random = Random::new(seed + 8000);
+        let value = |(k, id): (usize, &TensorId)| -> Vec<f32> {
+            let plane: usize = graph.shape(*id)[2..].iter().product();
+            let byte = |at: usize, random: &mut Random| match &inputs[k] {
+                Some(preprocess) => {
+                    let (mean, std) = preprocess.channel(at / plane);
+                    (random.below(256) as f32 - mean) / std
+                }
+                None => random.real(),
+            };
+            (0..graph.tensor(*id).elements()).map(|at| byte(at, &mut random)).collect()
+        };
+        let sample: Vec<Vec<f32>> = graph.inputs.iter().enumerate().map(value).collect();
+        let measured = Measured::new(&graph, [Ok(sample.clone())]).unwrap().ranges(Method::Max);
+        let ranges = complete(&graph, of_model(&graph), Some(&measured));
+        let options = Options { inputs: inputs.clone(), bytes: Bytes::Eight, ..Options::new(config) };
+        let tried = std::panic::catch_unwind(|| {
+            let Ok(compiled) = compile(&graph, &ranges, &options) else { return (0, 0, None) };
+            let count = check(&compiled, config, &mut Random::new(seed + 1000), &format!("graph {seed}"));
+            let mut loss = Loss::default();
+            let expected = float::run(&graph, &sample, &mut |_, _| {}).unwrap();
+            let mut model = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &inputs).unwrap();
+            let mut limited = 0;
+            for (k, (found, expected)) in model.run(&sample).unwrap().iter().zip(&expected).enumerate() {
+                loss.add(found, expected);
+                let Some(q) = &graph.tensor(graph.outputs[k]).quantization else { continue };
+                let ((low, high), step) =
+                    (q.values()[0], 1.01 * q.scale[0].max(compiled.steps.scales[graph.outputs[k].0].scale as f32));
+                assert!(
+                    found.iter().all(|value| (low - step..=high + step).contains(value)),
+                    "graph {seed} on {}: output {k} is not between {low} and {high}",
+                    config.name
+                );
+                limited += 1;
+            }
+            (count, limited, Some(loss.decibels()))
+        });
+        match tried {
+            Ok((count, more, loss)) => {
+                (elements, limited) = (elements + count, limited + more);
+                losses.extend(loss);
+            }
+            Err(_) => wrong.push(seed),
+        }
+        // In fp16 values are not rounded to the model's steps.
+        let mut smooth = graph.clone();
+        smooth.tensors.iter_mut().for_each(|tensor| tensor.quantization = None);
+        let options = Options { precision: Precision::Fp16, inputs: inputs.clone(), ..Options::new(&NV_FULL) };
+        if let Ok(compiled) = compile(&graph, &ranges, &options) {
+            let expected = float::run(&smooth, &sample, &mut |_, _| {}).unwrap();
+            let mut model = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &inputs).unwrap();
+            let mut loss = Loss::default();
+            for (found, expected) in model.run(&sample).unwrap().iter().zip(&expected) {
+                loss.add(found, expected);
+            }
+            if loss.signal > 1e-3 && loss.decibels() < 30.0 {
+                println!("graph {seed}: {} dB in fp16", loss.decibels());
+                wrong.push(seed);
+            }
+        }
+    }
+    losses.sort_by(f64::total_cmp);
+    let median = losses.get(losses.len() / 2).copied().unwrap_or(0.0);
+    println!("{elements} elements compared, {limited} outputs with limits, a median of {median:.1} dB: {losses:.0?}");
+    assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
+    assert!(median > 20.0, "a median of {median} dB");
 }

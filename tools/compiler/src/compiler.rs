@@ -245,7 +245,7 @@ impl Compiler {
             if self.table.is_none() && !quantized {
                 return Err(Error::NoScales);
             }
-            return Ok(same(calibrate::complete(graph, given, None)?));
+            return Ok(same(calibrate::complete(graph, given, None)));
         };
         let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
         let list = samples::list(folder)?;
@@ -263,14 +263,14 @@ impl Compiler {
         let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
         let equalized = if even { measured.equalized(graph) } else { None };
         if let (Some(method), None) = (self.method, &equalized) {
-            return Ok(same(complete(measured.ranges(method))?));
+            return Ok(same(complete(measured.ranges(method))));
         }
         let few: Vec<_> = list.iter().take(FEW_SAMPLES).map(read).collect::<Result<_, _>>()?;
         let judge = Judge::new(graph, &few)?;
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
         let own = match judge.best(graph, &measured, &methods, f64::INFINITY, complete)? {
             Some((_, own)) => own,
-            None => complete(measured.ranges(methods[0]))?,
+            None => complete(measured.ranges(methods[0])),
         };
         if let Some((graph, equalized)) = equalized {
             // Equalised weights are less even, so both networks are compared with rounded weights.
@@ -336,6 +336,9 @@ impl Compiler {
 
     /// Finds all nodes that the configuration cannot compute, without calibration.
     pub fn check(&self, model: &Model) -> Result<(), Unreadable> {
-        nodes::build(&model.graph, &Ranges::new(), self.options.config).map(|_| ())
+        let bounds = crate::bounds::bounds(&model.graph, &[]);
+        let integers = self.options.precision == Precision::Int8;
+        let known = nodes::Known { bounds: &bounds, limited: None, integers };
+        nodes::build(&model.graph, &Ranges::new(), &known, self.options.config).map(|_| ())
     }
 }

@@ -16,6 +16,9 @@ pub enum Error {
     /// Nodes cannot be mapped to the hardware.
     #[error("{0}")]
     Refused(crate::ir::Unreadable),
+    /// Tensors whose range is not known, so that they have no scale.
+    #[error("no scale is known for \"{}\"; give samples to measure them (option calibrate)", .0.join("\", \""))]
+    NoRange(Vec<String>),
     /// The network as a whole cannot be compiled.
     #[error("{0}")]
     Network(String),

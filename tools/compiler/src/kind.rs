@@ -6,9 +6,9 @@ use std::error::Error as StdError;
 
 use nvdla_runtime::ErrorKind;
 
+use crate::compiler;
 use crate::evaluate::mixed;
 use crate::import::model;
-use crate::{calibrate, compiler};
 
 /// The kind of an error of this library, or else of one of its causes.
 pub fn kind_of(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
@@ -32,6 +32,9 @@ fn of_model(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
 }
 
 fn of_compiler(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
+    if let Some(crate::error::Error::NoRange(_)) = error.downcast_ref() {
+        return Some(ErrorKind::Argument);
+    }
     if error.is::<crate::error::Error>() || error.is::<crate::ir::Unreadable>() {
         return Some(ErrorKind::Refused);
     }
@@ -39,7 +42,7 @@ fn of_compiler(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
         compiler::Error::NoScales
         | compiler::Error::NoSamples
         | compiler::Error::Preprocess(..)
-        | compiler::Error::Calibration(calibrate::Error::Missing(_)) => ErrorKind::Argument,
+        | compiler::Error::Lowering(crate::error::Error::NoRange(_)) => ErrorKind::Argument,
         compiler::Error::Calibration(_) => ErrorKind::File,
         compiler::Error::Lowering(_) | compiler::Error::Mixed(mixed::Failure::Lowering(_)) => ErrorKind::Refused,
         compiler::Error::Mixed(mixed::Failure::Measuring(_)) => ErrorKind::Device,

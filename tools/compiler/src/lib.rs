@@ -15,6 +15,7 @@
 
 #[doc(hidden)]
 pub mod arguments;
+pub mod bounds;
 pub mod build;
 pub mod calibrate;
 pub mod codegen;

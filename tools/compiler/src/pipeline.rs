@@ -16,12 +16,14 @@ use std::collections::HashSet;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
-use crate::build::nodes;
+use crate::bounds::bounds;
+use crate::build::nodes::{self, Known};
 use crate::codegen::lowering::Lowering;
 use crate::error::Error;
 use crate::ir::{Graph, Ranges};
 use crate::net::step::{Net, TensorId};
 use crate::net::verify::verify;
+use crate::numbers::doubts::doubts;
 use crate::numbers::fp16;
 use crate::numbers::quantizer::{Numbers, Quantizer};
 use crate::options::{Optimize, Options, Winograd};
@@ -33,7 +35,7 @@ use crate::passes::crop::crop;
 use crate::passes::fuse::fuse;
 use crate::passes::inputs::inputs;
 use crate::passes::place::place;
-use crate::passes::scales::scales;
+use crate::passes::scales::{scales, unsaturated};
 use crate::passes::widen::widen;
 use crate::schedule::cost::Sram;
 use crate::schedule::memory::Plan;
@@ -70,22 +72,35 @@ pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Obse
         return Err(Error::Network("the network has no output".to_owned()));
     }
 
-    // The network of steps.
-    let mut passes = Passes { config, precision, observe };
-    let mut net = passes.first(graph, ranges)?;
-    passes.run("fuse", &mut net, |net| fuse(net, config));
-    passes.run("crop", &mut net, crop);
-    let given = passes.run("inputs", &mut net, |net| inputs(net, options));
-    let chosen = options.wide.iter().map(|id| id.0).collect();
-    let copies =
-        passes.run("widen", &mut net, |net| widen(net, &chosen, |id| given.images.contains_key(&id), &given.inputs));
-    let placed = place(net, config, precision, &given.images)?;
-    passes.after("place", &placed.net);
+    // The network of steps. A quantized tensor's limits need functions of SDP where its integers do not saturate there, which only
+    // the scales show. Each round adds such tensors, so this ends.
+    let bounds = bounds(graph, &options.inputs);
+    let integers = precision == Precision::Int8;
+    let mut limited = HashSet::new();
+    let (placed, given, copies, scales) = loop {
+        let all = !integers || !options.wide.is_empty();
+        let known = Known { bounds: &bounds, limited: (!all).then_some(&limited), integers };
+        let mut passes = Passes { config, precision, observe: &mut *observe };
+        let mut net = passes.first(graph, ranges, &known)?;
+        passes.run("fuse", &mut net, |net| fuse(net, config));
+        passes.run("crop", &mut net, crop);
+        let given = passes.run("inputs", &mut net, |net| inputs(net, options));
+        let chosen = options.wide.iter().map(|id| id.0).collect();
+        let wide = |id| given.images.contains_key(&id);
+        let copies = passes.run("widen", &mut net, |net| widen(net, &chosen, wide, &given.inputs));
+        let placed = place(net, config, precision, &given.images)?;
+        passes.after("place", &placed.net);
 
-    graph.budget.check().map_err(Error::Network)?;
+        graph.budget.check().map_err(Error::Network)?;
 
-    // Its numbers.
-    let scales = scales(&placed.net, &given.inputs, precision)?;
+        // Its numbers.
+        let scales = scales(&placed.net, &given.inputs, precision)?;
+        let before = limited.len();
+        limited.extend(unsaturated(&placed.net, &scales));
+        if limited.len() == before {
+            break (placed, given, copies, scales);
+        }
+    };
     let lowering = Lowering::new(&graph.name, &target, &placed, &scales, &given)?;
     let faster = if precision == Precision::Fp16 { Winograd::Faster } else { Winograd::Never };
     let winograd = options.winograd.unwrap_or(faster);
@@ -118,6 +133,7 @@ pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Obse
     if precision == Precision::Fp16 {
         report.warnings.extend(fp16::saturated(&lowered.net));
     }
+    report.warnings.extend(doubts(graph, ranges, &bounds, &lowered.net, &report.tables, precision));
     report.division = division;
     let layout = layout(&lowering, &program);
     let cancel = graph.budget.cancel();
@@ -133,8 +149,8 @@ struct Passes<'o> {
 
 impl Passes<'_> {
     /// The network as it is built.
-    fn first(&mut self, graph: &Graph, ranges: &Ranges) -> Result<Net, Error> {
-        let net = nodes::build(graph, ranges, self.config).map_err(Error::Refused)?;
+    fn first(&mut self, graph: &Graph, ranges: &Ranges, known: &Known<'_>) -> Result<Net, Error> {
+        let net = nodes::build(graph, ranges, known, self.config).map_err(Error::Refused)?;
         self.after("build", &net);
         Ok(net)
     }

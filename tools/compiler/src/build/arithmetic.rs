@@ -6,42 +6,31 @@ use crate::build::nodes::Builder;
 use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
 use crate::net::step::{Combine, Kind, Pipe, PostOp, Tensor, TensorId};
 use crate::numbers::tails;
-
-/// The arguments of a table if nothing is known of them.
-const UNKNOWN: [f32; 2] = [-16.0, 16.0];
+use crate::target::UNKNOWN;
 
 impl Builder<'_> {
     pub(crate) fn unary(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
         let config = self.config;
         let tables = config.sdp_lut && config.sdp_ew;
-        let limits = |low: f32, high: f32| {
-            let mut post_ops = Vec::new();
-            if low == 0.0 {
-                post_ops.push(PostOp::Relu);
-            } else if low.is_finite() {
-                post_ops.push(PostOp::Least(low));
-            }
-            if high.is_finite() {
-                post_ops.push(PostOp::Most(high));
-            }
-            post_ops
-        };
         let post_ops = match unary {
             Unary::Relu => vec![PostOp::Relu],
             Unary::LeakyRelu(slope) => vec![PostOp::Slopes(vec![slope])],
-            Unary::Clip(low, high) => limits(low, high),
+            Unary::Clip(low, high) => {
+                self.clip(node, low, high);
+                return Ok(());
+            }
             Unary::Neg => vec![PostOp::Affine(vec![-1.0], vec![0.0])],
             Unary::Abs => vec![PostOp::Slopes(vec![-1.0])],
             Unary::HardSigmoid { alpha, beta } if !tables => {
                 let affine = PostOp::Affine(vec![alpha], vec![beta]);
-                [affine].into_iter().chain(limits(0.0, 1.0)).collect()
+                [affine].into_iter().chain(PostOp::limits(0.0, 1.0)).collect()
             }
             Unary::HardSwish if !tables => {
                 let x = node.inputs[0].0;
                 let Tensor { name, shape, .. } = self.net.tensors[x].clone();
                 let gate = self.net.tensor(format!("{name} gate"), shape, Some(Range::of(0.0, 1.0)));
                 let post_ops =
-                    [PostOp::Affine(vec![1.0 / 6.0], vec![0.5])].into_iter().chain(limits(0.0, 1.0)).collect();
+                    [PostOp::Affine(vec![1.0 / 6.0], vec![0.5])].into_iter().chain(PostOp::limits(0.0, 1.0)).collect();
                 self.split(node, Kind::Copy, x, post_ops, gate);
                 vec![PostOp::With(Combine::Mul, gate)]
             }
@@ -49,8 +38,7 @@ impl Builder<'_> {
                 return Err(format!("{} has steps, which a lookup table cannot represent", unary.name()));
             }
             _ if tables => {
-                let range = self.net.tensors[node.inputs[0].0].range;
-                let range = range.map_or(UNKNOWN, |range| [range.min, range.max]);
+                let range = self.range_of(node.inputs[0]);
                 let function = |x: f64| f64::from(unary.apply(x as f32));
                 let [low, high] = tails::shortened(&function, range.map(f64::from), false);
                 vec![PostOp::Table(unary, low as f32, high as f32)]
@@ -59,6 +47,49 @@ impl Builder<'_> {
         };
         self.split(node, Kind::Copy, node.inputs[0].0, post_ops, node.output.0);
         Ok(())
+    }
+
+    /// The arguments of a table for a tensor: the values on the samples, or those that are possible.
+    fn range_of(&self, id: ir::TensorId) -> [f32; 2] {
+        let (low, high) = self.bounds[id.0];
+        let [from, to] = match self.net.tensors[id.0].range {
+            Some(range) => [range.min, range.max],
+            None => [low, high],
+        };
+        let end = |value: f32, unknown: f32| if value.is_finite() { value.clamp(low, high) } else { unknown };
+        let (from, to) = (end(from, UNKNOWN[0]), end(to, UNKNOWN[1]));
+        [from.min(to), to]
+    }
+
+    /// Limits. Those that no value exceeds by a half of the model's steps are left out, and those of a quantized tensor where its
+    /// integers saturate there.
+    fn clip(&mut self, node: &ir::Node, low: f32, high: f32) {
+        let x = node.inputs[0];
+        let (least, most) = self.bounds[x.0];
+        let quantization = self.graph.tensor(node.output).quantization.as_ref();
+        let half = quantization.map_or(0.0, |q| q.scale[0] / 2.0);
+        let (low, high) = (
+            if least < low - half { low } else { f32::NEG_INFINITY },
+            if most > high + half { high } else { f32::INFINITY },
+        );
+        let maker = self.graph.producer(x).map(|maker| &self.graph.node(maker).op);
+        let joins = maker.is_some_and(|op| {
+            matches!(op, Op::Convolution(_) | Op::Deconvolution(..) | Op::Unary(_) | Op::Binary(_) | Op::PRelu)
+        });
+        // The bytes of a picture have a scale of their own.
+        let picture = maker.is_none() && least.is_finite() && most.is_finite();
+        let nothing = (low, high) == (f32::NEG_INFINITY, f32::INFINITY);
+        let saturates = quantization.is_some() && self.saturates(node.output);
+        let post_ops = match (nothing, saturates && !picture) {
+            (true, _) => Vec::new(),
+            (false, true) => vec![PostOp::Within(low, high)],
+            (false, false) => PostOp::limits(low, high),
+        };
+        if !joins && (nothing || saturates && !picture) {
+            self.simple(node, Kind::Same, post_ops);
+        } else {
+            self.split(node, Kind::Copy, x.0, post_ops, node.output.0);
+        }
     }
 
     /// Adds a step with its post-operations. It is divided into several steps if it needs more sub-units than SDP has.
@@ -72,13 +103,19 @@ impl Builder<'_> {
     ) {
         let mut kind = kind;
         // If readers share the output's scale, the output cannot have a separate one.
-        let own = output >= self.graph.tensors.len()
-            || self.graph.users(ir::TensorId(output)).all(|user| {
-                matches!(
-                    self.graph.node(user).op,
-                    Op::Convolution(_) | Op::Unary(_) | Op::Binary(_) | Op::PRelu | Op::Softmax { .. } | Op::Lrn { .. }
-                )
-            });
+        let own = self.net.integers
+            && (output >= self.graph.tensors.len()
+                || self.graph.users(ir::TensorId(output)).all(|user| {
+                    matches!(
+                        self.graph.node(user).op,
+                        Op::Convolution(_)
+                            | Op::Unary(_)
+                            | Op::Binary(_)
+                            | Op::PRelu
+                            | Op::Softmax { .. }
+                            | Op::Lrn { .. }
+                    )
+                }));
         while Pipe::assign(self.config, matches!(kind, Kind::Convolution(_)), &post_ops, own).is_none()
             && post_ops.len() > 1
         {

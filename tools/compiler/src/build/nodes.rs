@@ -2,15 +2,35 @@
 
 //! Converts nodes to steps: one function per operator or group of operators. [`fuse`] then joins steps.
 
+use std::collections::HashSet;
+
 use nvdla_uapi::config::Config;
 
+use crate::bounds::Bounds;
 use crate::ir::{self, Graph, Op, Ranges, Refusal, Unreadable};
 use crate::net::step::{Convolution, Kind, Lrn, Net, PostOp, Step, Tensor, TensorId};
 use crate::target::LARGEST_STRIDE;
 
+/// What is known of a graph's values beside their ranges.
+pub(crate) struct Known<'a> {
+    /// The bounds that follow from the operators.
+    pub(crate) bounds: &'a [Bounds],
+    /// The quantized tensors whose limits need functions of SDP, because their integers do not saturate there. None: all.
+    pub(crate) limited: Option<&'a HashSet<TensorId>>,
+    /// Whether tensors have integers, and not half precision.
+    pub(crate) integers: bool,
+}
+
 /// Converts a graph to steps. The error lists all nodes that cannot be mapped, and all outputs that are constant.
-pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> Result<Net, Unreadable> {
-    let mut builder = Builder { graph, config, net: Net::empty(graph, ranges), refusals: Vec::new() };
+pub(crate) fn build(
+    graph: &Graph,
+    ranges: &Ranges,
+    known: &Known<'_>,
+    config: &'static Config,
+) -> Result<Net, Unreadable> {
+    let Known { bounds, limited, integers } = *known;
+    let mut builder =
+        Builder { graph, config, bounds, limited, net: Net::empty(graph, ranges, integers), refusals: Vec::new() };
     let live = live(graph);
     let mut refused = vec![false; graph.nodes.len()];
     for (index, node) in graph.nodes.iter().enumerate() {
@@ -73,7 +93,7 @@ fn live(graph: &Graph) -> Vec<bool> {
     live
 }
 impl Net {
-    fn empty(graph: &Graph, ranges: &Ranges) -> Self {
+    fn empty(graph: &Graph, ranges: &Ranges, integers: bool) -> Self {
         let tensor = |(id, tensor): (usize, &ir::Tensor)| Tensor {
             name: tensor.name.clone(),
             shape: folded(tensor),
@@ -85,6 +105,8 @@ impl Net {
             steps: Vec::new(),
             inputs: graph.inputs.iter().map(|id| id.0).collect(),
             outputs: graph.outputs.iter().map(|id| id.0).collect(),
+            within: Vec::new(),
+            integers,
         }
     }
 }
@@ -103,11 +125,18 @@ pub(crate) fn folded(tensor: &ir::Tensor) -> [u32; 3] {
 pub(crate) struct Builder<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) config: &'static Config,
+    pub(crate) bounds: &'a [Bounds],
+    limited: Option<&'a HashSet<TensorId>>,
     pub(crate) net: Net,
     refusals: Vec<Refusal>,
 }
 
 impl Builder<'_> {
+    /// Whether the integers of a quantized tensor saturate at its limits.
+    pub(super) fn saturates(&self, id: ir::TensorId) -> bool {
+        self.limited.is_some_and(|limited| !limited.contains(&id.0))
+    }
+
     /// Adds a step of a node.
     pub(crate) fn step(
         &mut self,
@@ -174,6 +203,10 @@ impl Builder<'_> {
             }
             Op::Binary(binary) => self.binary(node, *binary)?,
             Op::Pool(pool) => {
+                if let Some((input, pool)) = self.without_pad(node, *pool) {
+                    let node = ir::Node { inputs: vec![input], ..node.clone() };
+                    return self.pool(&node, pool);
+                }
                 if let Err(reason) = self.pool(node, *pool) {
                     self.linear_node(node, reason)?;
                 }
@@ -349,6 +382,27 @@ impl Builder<'_> {
             self.step(node, Kind::Columns(along as u32), &[output], Vec::new(), node.output.0);
         }
         Ok(())
+    }
+
+    /// In int8, a maximum of a tensor that is padded with a value below all of its integers: the tensor and the maximum with this
+    /// padding as its own.
+    fn without_pad(&self, node: &ir::Node, pool: ir::Pool) -> Option<(ir::TensorId, ir::Pool)> {
+        let pad = self.graph.node(self.graph.producer(node.inputs[0])?);
+        let Op::Pad { mode: ir::PadMode::Constant(value), before, after } = &pad.op else { return None };
+        let ir::Range { scale, span, .. } = self.net.tensors[pad.inputs[0].0].range?;
+        let below = self.net.integers && *value <= span.0.min(-128.0 * scale);
+        let (&[0, 0, top, left], &[0, 0, bottom, right]) = (&before[..], &after[..]) else { return None };
+        let own = pool.padding;
+        let padding = ir::Padding {
+            top: own.top + top,
+            left: own.left + left,
+            bottom: own.bottom + bottom,
+            right: own.right + right,
+        };
+        let fits = [(padding.top, 0), (padding.bottom, 0), (padding.left, 1), (padding.right, 1)]
+            .iter()
+            .all(|(side, axis)| *side < pool.kernel[*axis]);
+        (below && fits && pool.kind == ir::PoolKind::Max).then_some((pad.inputs[0], ir::Pool { padding, ..pool }))
     }
 
     /// A convolution with one weight per channel and padding, which CDMA adds.

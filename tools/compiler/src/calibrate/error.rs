@@ -11,9 +11,6 @@ pub enum Error {
     /// The table of scales cannot be read.
     #[error("{0}")]
     Table(String),
-    /// Tensors without a scale.
-    #[error("no scale is known for {}; give samples to measure them (option calibrate)", .0.join(", "))]
-    Missing(Vec<String>),
     /// A tensor that has no finite values.
     #[error("the tensor {0:?} has values that are not finite on the samples")]
     NotFinite(String),

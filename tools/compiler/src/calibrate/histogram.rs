@@ -168,7 +168,8 @@ impl Histogram {
         while self.end < largest {
             self.bins =
                 (0..count).map(|k| if k < count / 2 { self.bins[2 * k] + self.bins[2 * k + 1] } else { 0 }).collect();
-            self.end *= 2.0;
+            // An infinite end would have no width.
+            self.end = (self.end * 2.0).min(f32::MAX);
         }
     }
 
@@ -203,8 +204,8 @@ impl Histogram {
             range.scale = threshold(&|_| SYMMETRIC_STEPS + 1) / SYMMETRIC_STEPS as f32;
             let other = (-self.min).min(self.max).max(0.0) * HEADROOM;
             range.span_to(threshold(&|bins| {
-                let reach = bins as f32 * width;
-                (STEPS as f32 * reach / (reach + other.min(reach))) as usize + 1
+                let reach = bins as f64 * f64::from(width);
+                (STEPS as f64 * reach / (reach + f64::from(other).min(reach)).max(f64::MIN_POSITIVE)) as usize + 1
             }));
         }
         range

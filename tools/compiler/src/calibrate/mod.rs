@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::bounds::bounds_from;
 use crate::equalize::{planes, Sets};
 use crate::float;
 use crate::ir::{zero_point, Graph, Op, PadMode, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
@@ -153,11 +154,11 @@ impl<'a> Judge<'a> {
         measured: &Measured,
         methods: &[Method],
         most: f64,
-        complete: impl Fn(Ranges) -> Result<Ranges, Error>,
+        complete: impl Fn(Ranges) -> Ranges,
     ) -> Result<Option<(f64, Ranges)>, Error> {
         let (mut least, mut best) = (most, None);
         for method in methods {
-            let ranges = complete(measured.ranges(*method))?;
+            let ranges = complete(measured.ranges(*method));
             let noise = self.noise(&rounded(graph, &ranges), least)?;
             if noise < least {
                 (least, best) = (noise, Some((noise, ranges)));
@@ -259,11 +260,11 @@ pub fn of_model(graph: &Graph) -> Ranges {
     let mut ranges = Ranges::new();
     for (k, tensor) in graph.tensors.iter().enumerate() {
         let (Some(q), None) = (&tensor.quantization, &tensor.constant) else { continue };
-        let (scale, zero) = (q.scale[0], q.zero_point[0]);
-        let value = |integer: i32| (f64::from(integer) - f64::from(zero)) as f32 * scale;
-        let mut range = Range::of(value(q.limits.0), value(q.limits.1));
-        if q.limits.1 - q.limits.0 == 255 {
-            range.span = (range.min, range.max);
+        let ends = |(low, high): (f32, f32), (min, max): (f32, f32)| (low.min(min), high.max(max));
+        let (min, max) = q.values().into_iter().fold((0.0, 0.0), ends);
+        let mut range = Range::of(min, max);
+        if let (255, &[scale], &[zero]) = (q.limits.1 - q.limits.0, &q.scale[..], &q.zero_point[..]) {
+            (range.span, range.given) = ((range.min, range.max), true);
             if zero - q.limits.0 == 128 {
                 range.scale = scale;
             }
@@ -290,10 +291,54 @@ fn keeps_values(op: &Op) -> bool {
     }
 }
 
-/// Completes the ranges of a graph. Those in `given` stay, those of operators that only move values are derived, and the others
-/// come from `measured`. An error names the tensors without a range.
-pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Result<Ranges, Error> {
+/// Whether an operator only limits or chooses values, so that its input needs only the range of its output.
+fn limits_values(op: &Op) -> bool {
+    keeps_values(op) && !matches!(op, Op::Slice { .. })
+}
+
+/// Derives ranges from those of neighbours, where operators only move or limit values.
+fn derive(graph: &Graph, ranges: &mut Ranges) {
+    for node in &graph.nodes {
+        if keeps_values(&node.op) && ranges.get(node.output).is_none() {
+            if let Some(range) = ranges.get(node.inputs[0]).copied() {
+                ranges.set(node.output, range);
+            }
+        }
+    }
+    // A tensor that only limits use needs only the ranges of their outputs.
+    for node in graph.nodes.iter().rev() {
+        let x = node.inputs[0];
+        if ranges.get(x).is_some() || graph.outputs.contains(&x) || graph.constant(x).is_some() {
+            continue;
+        }
+        let limited = |user: crate::ir::NodeId| {
+            let user = graph.node(user);
+            limits_values(&user.op).then(|| ranges.get(user.output).copied()).flatten()
+        };
+        let all: Option<Vec<Range>> = graph.users(x).map(limited).collect();
+        let range = all.and_then(|all| {
+            all.into_iter().reduce(|a, b| {
+                let mut both = Range::of(a.min.min(b.min), a.max.max(b.max));
+                both.span = (a.span.0.min(b.span.0), a.span.1.max(b.span.1));
+                if a == b {
+                    a
+                } else {
+                    both
+                }
+            })
+        });
+        if let Some(range) = range {
+            ranges.set(x, range);
+        }
+    }
+}
+
+/// Completes the ranges of a graph. Those in `given` stay, and those of operators that only move or limit values are derived.
+/// Others come from `measured`, or are those that the operators allow ([`bounds_from`]). Sums of convolutions have no range if they are
+/// not measured: those that are possible are far larger than those that occur.
+pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Ranges {
     let mut ranges = given;
+    derive(graph, &mut ranges);
     if let Some(measured) = measured {
         for k in 0..graph.tensors.len() {
             if let (None, Some(range)) = (ranges.get(TensorId(k)), measured.get(TensorId(k))) {
@@ -303,35 +348,16 @@ pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Resu
                 ranges.set_means(TensorId(k), means.clone());
             }
         }
+        derive(graph, &mut ranges);
     }
+    let limits = bounds_from(graph, |id| ranges.get(id).map(|range| (range.min, range.max)), false);
     for node in &graph.nodes {
-        if keeps_values(&node.op) && ranges.get(node.output).is_none() {
-            if let Some(range) = ranges.get(node.inputs[0]).copied() {
-                ranges.set(node.output, range);
-            }
+        let (low, high) = limits[node.output.0];
+        if ranges.get(node.output).is_none() && low.is_finite() && high.is_finite() {
+            ranges.set(node.output, Range::of(low.min(0.0), high.max(0.0)));
         }
     }
-    // A tensor that only a limit uses needs only the range of the limit's output.
-    for node in graph.nodes.iter().rev() {
-        let x = node.inputs[0];
-        if keeps_values(&node.op)
-            && ranges.get(x).is_none()
-            && graph.users(x).count() == 1
-            && !graph.outputs.contains(&x)
-        {
-            if let Some(range) = ranges.get(node.output).copied() {
-                ranges.set(x, range);
-            }
-        }
-    }
-    let activations = graph.inputs.iter().copied().chain(graph.nodes.iter().map(|node| node.output));
-    let missing = activations.filter(|&id| ranges.get(id).is_none());
-    let missing: Vec<String> = missing.map(|id| format!("{:?}", graph.tensor(id).name)).collect();
-    if missing.is_empty() {
-        Ok(ranges)
-    } else {
-        Err(Error::Missing(missing))
-    }
+    ranges
 }
 
 #[cfg(test)]

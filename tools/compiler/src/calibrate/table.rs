@@ -65,7 +65,7 @@ pub fn write(graph: &Graph, ranges: &Ranges) -> String {
     let mut entries = BTreeMap::new();
     for id in graph.inputs.iter().copied().chain(graph.nodes.iter().map(|node| node.output)) {
         if let Some(range) = ranges.get(id) {
-            let Range { min, max, scale, span } = *range;
+            let Range { min, max, scale, span, .. } = *range;
             let entry = Entry { scale, min, max, offset: 0.0, span: Some(span) };
             entries.insert(&graph.tensor(id).name, entry);
         }

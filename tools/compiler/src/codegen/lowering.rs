@@ -146,7 +146,13 @@ impl Lowering<'_> {
             let tensor = net.tensors[id].name.clone();
             let Some(known) = given.outside.of(id) else {
                 let Scale { scale, zero } = self.scales[id];
-                return TensorScale { tensor, scale: vec![scale], zero_point: vec![f64::from(zero)], unsigned: false };
+                return TensorScale {
+                    tensor,
+                    scale: vec![scale],
+                    zero_point: vec![f64::from(zero)],
+                    unsigned: false,
+                    pictures: None,
+                };
             };
             // The runtime writes the channels of a picture in its own order.
             let channels = net.tensors[id].shape[0] as usize;
@@ -158,7 +164,8 @@ impl Lowering<'_> {
             };
             let (scale, zero_point) =
                 (in_memory(&|channel| known.scale(channel)), in_memory(&|channel| known.zero(channel)));
-            TensorScale { tensor, scale, zero_point, unsigned: known.bytes == Bytes::Eight }
+            let pictures = Some(known.preprocess.pictures(channels as u32).to_json());
+            TensorScale { tensor, scale, zero_point, unsigned: known.bytes == Bytes::Eight, pictures }
         };
         ids.iter().map(end).collect()
     }

@@ -294,7 +294,7 @@ mod tests {
             samples.iter().map(|sample| float::run(&graph, sample, &mut |_, _| {}).unwrap()).collect();
         let decibels = |graph: &Graph, values: &calibrate::Measured| {
             let (noise, ranges) = judge
-                .best(&calibrate::rounded_weights(graph, values), values, &calibrate::METHODS, 1e9, Ok)
+                .best(&calibrate::rounded_weights(graph, values), values, &calibrate::METHODS, 1e9, |ranges| ranges)
                 .unwrap()
                 .unwrap();
             let compiled = compile(graph, &ranges, &Options::new(&NV_SMALL)).unwrap();

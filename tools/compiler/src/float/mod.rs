@@ -69,7 +69,7 @@ pub fn run(
 }
 
 /// Rounds values to the integers of a quantized model, and limits them to the model's type.
-fn quantize(quantization: Option<&Quantization>, shape: &[usize], values: &mut [f32]) {
+pub(crate) fn quantize(quantization: Option<&Quantization>, shape: &[usize], values: &mut [f32]) {
     let Some(Quantization { scale, zero_point, axis, limits }) = quantization else { return };
     // Elements with the same scale are adjacent: `inner` at a time, repeatedly.
     let (count, inner) = axis.map_or((1, values.len()), |axis| (shape[axis], shape[axis + 1..].iter().product()));

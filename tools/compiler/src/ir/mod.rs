@@ -39,6 +39,16 @@ pub struct Quantization {
     pub limits: (i32, i32),
 }
 
+impl Quantization {
+    /// The real values of the smallest and the largest integer, for each scale.
+    pub fn values(&self) -> Vec<(f32, f32)> {
+        let value = |integer: i32, zero: i32, scale: f32| (integer as f32 - zero as f32) * scale;
+        let both =
+            |(&scale, &zero): (&f32, &i32)| (value(self.limits.0, zero, scale), value(self.limits.1, zero, scale));
+        self.scale.iter().zip(&self.zero_point).map(both).collect()
+    }
+}
+
 /// A tensor: an input, a constant, or the output of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {

@@ -17,6 +17,9 @@ pub struct Range {
     pub scale: f32,
     /// The real values of the integers -128 and 127 if another integer may be 0 ([`zero_point`]). They include 0.
     pub span: (f32, f32),
+    /// Whether a quantized model gives the span, so that its integers are the model's own. Then inputs and outputs of the network
+    /// have them, too.
+    pub given: bool,
 }
 
 /// The step and the integer of 0 with which the integers from -128 to 127 reach from `low` to `high`, which include 0.
@@ -38,7 +41,7 @@ impl Range {
     /// A range with the smallest scales that can represent both values.
     pub fn of(min: f32, max: f32) -> Self {
         let largest = min.abs().max(max.abs());
-        let mut range = Self { min, max, scale: 1.0, span: (0.0, 0.0) };
+        let mut range = Self { min, max, scale: 1.0, span: (0.0, 0.0), given: false };
         range.reach(if largest > 0.0 { largest } else { 1.0 });
         range
     }
@@ -66,7 +69,7 @@ impl Range {
     /// The range with 0 as the integer 0.
     #[must_use]
     pub fn symmetric(self) -> Self {
-        Self { span: (-128.0 * self.scale, 127.0 * self.scale), ..self }
+        Self { span: (-128.0 * self.scale, 127.0 * self.scale), given: false, ..self }
     }
 }
 

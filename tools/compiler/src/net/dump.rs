@@ -19,6 +19,7 @@ fn name(post: &PostOp) -> String {
         PostOp::Slopes(slopes) => format!("{} slopes", slopes.len()),
         PostOp::Most(limit) => format!("at most {limit}"),
         PostOp::Least(limit) => format!("at least {limit}"),
+        PostOp::Within(low, high) => format!("within {low} and {high}, by saturation"),
         PostOp::With(combine, other) => format!("{combine:?} with {other}"),
         PostOp::Table(unary, low, high) => format!("table of {unary:?} from {low} to {high}"),
     }
@@ -76,7 +77,14 @@ mod tests {
         let tensor = |name: &str| Tensor { name: name.to_owned(), shape: [4, 3, 2], range: None, wide: false };
         let nodes = vec!["a \"node\"".to_owned()];
         let step = Step { nodes, kind: Kind::Copy, inputs: vec![0], post_ops: vec![PostOp::Relu], output: 1 };
-        let net = Net { tensors: vec![tensor("x"), tensor("y")], steps: vec![step], inputs: vec![0], outputs: vec![1] };
+        let net = Net {
+            tensors: vec![tensor("x"), tensor("y")],
+            steps: vec![step],
+            inputs: vec![0],
+            outputs: vec![1],
+            within: Vec::new(),
+            integers: true,
+        };
         let text = dot(&net);
         for line in [
             "input0 [label=\"x\", shape=ellipse];",

@@ -71,6 +71,8 @@ pub enum PostOp {
     Most(f32),
     /// max(x, limit)
     Least(f32),
+    /// The limits of a quantized tensor, at which the integers of the step's output saturate. It is the last function of a step.
+    Within(f32, f32),
     /// Combined with a tensor of the same shape, or with a tensor of one value per channel.
     With(Combine, TensorId),
     /// A function in a lookup table, with the range of its argument.
@@ -83,6 +85,22 @@ pub(crate) enum Mode {
     Direct,
     Image,
     Winograd,
+}
+
+impl PostOp {
+    /// The functions that limit a value.
+    pub fn limits(low: f32, high: f32) -> Vec<Self> {
+        let mut limits = Vec::new();
+        if low == 0.0 {
+            limits.push(Self::Relu);
+        } else if low.is_finite() {
+            limits.push(Self::Least(low));
+        }
+        if high.is_finite() {
+            limits.push(Self::Most(high));
+        }
+        limits
+    }
 }
 
 /// A convolution's parameters, in real numbers.
@@ -220,6 +238,8 @@ pub struct Pipe {
     pub y: Option<usize>,
     /// Y's table.
     pub table: Option<usize>,
+    /// Whether the step ends with limits at which the output's integers saturate.
+    pub within: bool,
     /// The last limit, if it is the value at which the output's integers saturate.
     pub saturate: Option<usize>,
 }
@@ -230,7 +250,11 @@ impl Pipe {
     pub fn assign(config: &Config, conv: bool, post_ops: &[PostOp], saturates: bool) -> Option<Self> {
         let mut pipe = Self::default();
         for (index, post) in post_ops.iter().enumerate() {
-            if pipe.table.is_some() || pipe.saturate.is_some() {
+            if let PostOp::Within(..) = post {
+                pipe.within = true;
+                continue;
+            }
+            if pipe.table.is_some() || pipe.saturate.is_some() || pipe.within {
                 return None;
             }
             let x2_free = pipe.x2.is_none() && !pipe.x2_shift && pipe.y.is_none() && config.sdp_bn;
@@ -265,11 +289,25 @@ impl Pipe {
                 | PostOp::Most(_)
                 | PostOp::Least(_)
                 | PostOp::With(..)
-                | PostOp::Table(..) => return None,
+                | PostOp::Table(..)
+                | PostOp::Within(..) => return None,
             }
         }
         Some(pipe)
     }
+}
+
+/// Limits of a quantized tensor that have no step, because the tensor is stored as another one.
+#[derive(Clone, Copy, Debug)]
+pub struct Within {
+    /// The tensor that is stored. Its integers have to saturate at the limits.
+    pub tensor: TensorId,
+    /// The quantized tensor.
+    pub limited: TensorId,
+    /// Its least value.
+    pub low: f32,
+    /// Its greatest value.
+    pub high: f32,
 }
 
 /// A network of steps.
@@ -283,6 +321,10 @@ pub struct Net {
     pub inputs: Vec<TensorId>,
     /// The tensors that the user receives.
     pub outputs: Vec<TensorId>,
+    /// Limits of quantized tensors that have no step.
+    pub within: Vec<Within>,
+    /// Whether tensors have integers, which saturate. Half precision does not.
+    pub integers: bool,
 }
 
 impl Net {
@@ -334,8 +376,10 @@ impl Net {
 
 /// Whether a tensor may have its own scale, because no reader shares it.
 pub fn may_saturate(net: &Net, tensor: TensorId) -> bool {
-    net.steps
-        .iter()
-        .filter(|step| step.inputs.contains(&tensor))
-        .all(|step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_)))
+    net.integers
+        && net
+            .steps
+            .iter()
+            .filter(|step| step.inputs.contains(&tensor))
+            .all(|step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_)))
 }

@@ -91,7 +91,14 @@ mod tests {
     fn net() -> Net {
         let tensor = |name: &str| Tensor { name: name.to_owned(), shape: [4, 3, 3], range: None, wide: false };
         let step = Step { nodes: Vec::new(), kind: Kind::Copy, inputs: vec![0], post_ops: Vec::new(), output: 1 };
-        Net { tensors: vec![tensor("x"), tensor("y")], steps: vec![step], inputs: vec![0], outputs: vec![1] }
+        Net {
+            tensors: vec![tensor("x"), tensor("y")],
+            steps: vec![step],
+            inputs: vec![0],
+            outputs: vec![1],
+            within: Vec::new(),
+            integers: true,
+        }
     }
 
     /// Each rule finds the network that breaks it.

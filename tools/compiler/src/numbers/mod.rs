@@ -2,6 +2,7 @@
 
 //! The numbers of each step.
 
+pub(crate) mod doubts;
 pub mod fp16;
 pub mod int8;
 pub mod quantizer;

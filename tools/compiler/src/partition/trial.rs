@@ -3,7 +3,6 @@
 //! Compiles a group on trial, and finds the nodes because of which that fails.
 
 use super::extract::{Failure, Piece};
-use crate::calibrate;
 use crate::compiler::{self, Compiler};
 use crate::ir::Refusal;
 use crate::output::report::Report;
@@ -51,9 +50,9 @@ impl<'a> Trial<'a> {
                 let found = self.named(nodes, &layer).into_iter().map(|k| (k, reason.clone())).collect();
                 Failure { nodes: found, reason }
             }
-            compiler::Error::Calibration(calibrate::Error::Missing(tensors)) => {
+            compiler::Error::Lowering(crate::error::Error::NoRange(tensors)) => {
                 let mut found = Vec::new();
-                for name in tensors.iter().map(|name| name.trim_matches('"')) {
+                for name in &tensors {
                     let reason = format!("no range is known for {name:?}");
                     found.extend(self.around(nodes, name).into_iter().map(|k| (k, reason.clone())));
                 }

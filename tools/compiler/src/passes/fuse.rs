@@ -6,14 +6,43 @@ use std::collections::HashMap;
 
 use nvdla_uapi::config::Config;
 
-use crate::net::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, PostOp, Step, TensorId};
+use crate::net::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, PostOp, Step, TensorId, Within};
 use crate::target::LARGEST_KERNEL;
 
 /// Joins the steps of a network, and removes those whose results no step reads.
 pub(crate) fn fuse(net: &mut Net, config: &Config) {
+    skip_same(net);
     fold_reshapes(net);
     join(net, config);
     drop_unused(net);
+}
+
+/// Lets the readers of a tensor that is the same as another one read that. The limits of such a tensor are kept: the integers of
+/// the other one have to saturate there.
+fn skip_same(net: &mut Net) {
+    let mut index = 0;
+    while index < net.steps.len() {
+        let step = &net.steps[index];
+        let (input, output) = (step.inputs[0], step.output);
+        let same = step.kind == Kind::Same && net.tensors[input].shape == net.tensors[output].shape;
+        if !same || net.outputs.contains(&output) {
+            index += 1;
+            continue;
+        }
+        if let Some(PostOp::Within(low, high)) = step.post_ops.first() {
+            net.within.push(Within { tensor: input, limited: output, low: *low, high: *high });
+        }
+        net.steps.remove(index);
+        let replace = |id: &mut TensorId| *id = if *id == output { input } else { *id };
+        for step in &mut net.steps[index..] {
+            step.inputs.iter_mut().for_each(replace);
+            for post in &mut step.post_ops {
+                if let PostOp::With(_, other) = post {
+                    replace(other);
+                }
+            }
+        }
+    }
 }
 
 /// A fully connected layer after a flattening becomes a convolution whose kernels are as large as the tensor before.
@@ -90,6 +119,12 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
         }
         let mut kind = before.kind.clone();
         let mut all = before.post_ops.clone();
+        if let (Some(PostOp::Within(low, high)), false) = (all.last(), post_ops.is_empty()) {
+            // The tensor with these limits is not stored, so its integers do not saturate.
+            let limits = PostOp::limits(*low, *high);
+            all.pop();
+            all.extend(limits);
+        }
         for post in post_ops {
             let only = all.len() == 1;
             match (&mut kind, all.last_mut(), post) {

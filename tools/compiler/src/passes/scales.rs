@@ -8,7 +8,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use crate::error::Error;
 use crate::ir::{zero_point, Padding, PoolKind, Range};
-use crate::net::step::{may_saturate, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId};
+use crate::net::step::{may_saturate, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId, Within};
 use crate::numbers::quantizer::Scale;
 use crate::passes::inputs::Inputs;
 use crate::passes::place::is_identity;
@@ -84,9 +84,9 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     for (id, tensor) in net.tensors.iter().enumerate().filter(|(id, _)| used[*id]) {
         symmetric[groups.root(id)] |= tensor.wide;
     }
-    // Tensors that the user or the emulator accesses have zero 0.
+    // Tensors that the user accesses have zero 0, unless their integers are those of a quantized model.
     for &id in net.inputs.iter().chain(&net.outputs) {
-        symmetric[groups.root(id)] = true;
+        symmetric[groups.root(id)] |= !net.tensors[id].range.is_some_and(|range| range.given);
     }
     // The least limit of each group at which the largest integer has to saturate.
     let mut limits: HashMap<usize, f64> = HashMap::new();
@@ -101,7 +101,7 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
             symmetric[groups.root(other)] = true;
         }
         let excluded = match &step.kind {
-            // CDP squares and sums values, so their zero is 0.
+            // CDP squares and sums values, so their zero is 0. The emulator knows no zero.
             Kind::Softmax | Kind::Lrn(_) => true,
             // PDP's padding of averages is 0.
             Kind::Pool(pool) => {
@@ -151,8 +151,41 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
             }
             (Some(&scale), _, None) => Ok(Scale { scale, zero: 0 }),
             (None, ..) if !used[id] => Ok(Scale { scale: 1.0, zero: 0 }),
-            (None, ..) => Err(Error::Network(format!("the range of tensor {:?} is not known", tensor.name))),
+            (None, ..) => Err(tensor.name.clone()),
         }
     };
-    net.tensors.iter().enumerate().map(scale).collect()
+    let all: Vec<Result<Scale, String>> = net.tensors.iter().enumerate().map(scale).collect();
+    let mut unknown: Vec<String> = all.iter().filter_map(|scale| scale.as_ref().err().cloned()).collect();
+    // The range of an input of a group is not that of the others.
+    let computes = |step: &&Step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_));
+    let made = net.inputs.iter().copied().chain(net.steps.iter().filter(computes).map(|step| step.output));
+    let known = |id: usize| net.tensors[id].range.is_some() || inputs.fixed(id).is_some();
+    unknown.extend(made.filter(|&id| !known(id)).map(|id| net.tensors[id].name.clone()));
+    unknown.sort();
+    unknown.dedup();
+    if unknown.is_empty() {
+        Ok(all.into_iter().flatten().collect())
+    } else {
+        Err(Error::NoRange(unknown))
+    }
+}
+
+/// The quantized tensors whose integers do not saturate at the limits that the model gives. A value that rounds to the integer of
+/// a limit may be outside. Symmetric integers have one more below 0.
+pub(crate) fn unsaturated(net: &Net, scales: &[Scale]) -> Vec<TensorId> {
+    let stored = net.steps.iter().filter_map(|step| match step.post_ops.last() {
+        Some(PostOp::Within(low, high)) => {
+            Some(Within { tensor: step.output, limited: step.output, low: *low, high: *high })
+        }
+        _ => None,
+    });
+    let exceeds = |within: &Within| {
+        let Scale { scale, zero } = scales[within.tensor];
+        let (least, most) = (f64::from(-128 - zero) * scale, f64::from(127 - zero) * scale);
+        let below = if zero == 0 { 1.01 } else { 0.51 } * scale;
+        net.tensors[within.tensor].wide
+            || least < f64::from(within.low) - below
+            || most > f64::from(within.high) + 0.51 * scale
+    };
+    stored.chain(net.within.iter().copied()).filter(exceeds).map(|within| within.limited).collect()
 }

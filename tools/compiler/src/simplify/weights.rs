@@ -3,10 +3,13 @@
 //! Rules that fold into a convolution: factors and offsets per channel, padding, and the flattening of its input.
 
 use super::pass::Pass;
+use crate::bounds::bounds;
 use crate::ir::infer::{broadcast, Broadcast};
 use crate::ir::{Binary, Convolution, Node, Op, PadMode, Padding, Pool, PoolKind, Tensor, TensorId};
 use crate::target::LARGEST_KERNEL;
 
+/// The least number of half precision. What the hardware computes is never below it.
+const LEAST: f32 = -65504.0;
 /// The largest height or width of PDP's windows.
 const PDP_WINDOW: usize = 8;
 
@@ -81,11 +84,21 @@ impl Pass<'_> {
         done
     }
 
-    /// Zeros around the input of a convolution or an average become the operator's own padding.
+    /// Zeros around the input of a convolution or an average become the operator's own padding, and so do values around the input
+    /// of a maximum that are not above any other.
     pub(super) fn padding(&mut self, k: usize) -> bool {
         let x = self.inputs(k)[0];
         let Some(pad) = self.origin(x).map(|k| &self.graph.nodes[k]) else { return false };
-        let Op::Pad { mode: PadMode::Constant(0.0), before, after } = &pad.op else { return false };
+        let Op::Pad { mode: PadMode::Constant(value), before, after } = &pad.op else { return false };
+        let fits = match self.graph.nodes[k].op {
+            Op::Pool(Pool { kind: PoolKind::Max, .. }) => {
+                *value <= LEAST || *value <= bounds(self.graph, &[])[pad.inputs[0].0].0
+            }
+            _ => *value == 0.0,
+        };
+        if !fits {
+            return false;
+        }
         let (&[0, 0, top, left], &[0, 0, bottom, right]) = (&before[..], &after[..]) else { return false };
         let sum = |own: Padding| Padding {
             top: own.top + top,
@@ -95,7 +108,14 @@ impl Pass<'_> {
         };
         let op = match self.graph.nodes[k].op {
             Op::Convolution(op) => Op::Convolution(Convolution { padding: sum(op.padding), ..op }),
-            Op::Pool(pool) if pool.kind == (PoolKind::Average { count_include_pad: true }) => {
+            Op::Pool(pool)
+                if matches!(pool.kind, PoolKind::Average { count_include_pad: true } | PoolKind::Max)
+                    || pool.padding == Padding::default() =>
+            {
+                let pool = match pool.kind {
+                    PoolKind::Max => pool,
+                    PoolKind::Average { .. } => Pool { kind: PoolKind::Average { count_include_pad: true }, ..pool },
+                };
                 Op::Pool(Pool { padding: sum(pool.padding), ..pool })
             }
             _ => return false,

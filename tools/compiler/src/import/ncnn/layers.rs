@@ -393,11 +393,12 @@ impl Reader<'_> {
             return Err("adaptive pooling is not supported".to_owned());
         }
         let (kernel, stride) = (l.pair(11, 1, 0)?, l.pair(12, 2, 1)?);
-        let mut padding = match l.int(5, 0) {
+        let pad_mode = l.int(5, 0);
+        let mut padding = match pad_mode {
             0 | 1 => Self::sides(l, [3, 14, 13, 15])?,
             mode => Self::same(size, kernel, stride, mode == 3),
         };
-        if l.int(5, 0) == 0 {
+        if pad_mode == 0 {
             // The last window may end beyond the input.
             let tail = |size: usize, stride: usize, kernel: usize| match size.checked_sub(kernel) {
                 Some(rest) if stride > 0 => (stride - rest % stride) % stride,
@@ -409,7 +410,8 @@ impl Reader<'_> {
             padding.bottom = padding.bottom.saturating_add(tail(below, stride[0], kernel[0]));
             padding.right = padding.right.saturating_add(tail(behind, stride[1], kernel[1]));
         }
-        let kind = average(l.int(6, 0) != 0 || padding == Padding::default());
+        // The padding of modes 2 and 3 (that of TensorFlow's "same") counts in the divisor.
+        let kind = average(l.int(6, 0) != 0 || matches!(pad_mode, 2 | 3) || padding == Padding::default());
         self.emit(l, Op::Pool(Pool { kind, kernel, stride, padding }), &[x])
     }
 

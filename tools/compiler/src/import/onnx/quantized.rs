@@ -3,7 +3,9 @@
 //! Quantized models: `QuantizeLinear`, `DequantizeLinear`, and the operators that compute on integers.
 //!
 //! Integers are represented by their real numbers. A tensor that the model quantizes has the scale
-//! ([`crate::ir::Tensor::quantization`]). Rounding and saturation belong to the tensor, not to a node.
+//! ([`crate::ir::Tensor::quantization`]), by which it is rounded. Its limits are a part of the network's function, because tools
+//! that quantize leave out a Relu or a Clip that ends where the integers end. So a [`Unary::Clip`] to the values of the least and
+//! the greatest integer makes the tensor. The lowering leaves it out where the hardware's integers end there, too.
 
 use super::convert::limits;
 use super::reader::{Node, Reader, TensorValue};
@@ -48,19 +50,43 @@ impl Reader {
         Ok(q)
     }
 
-    /// The output of a node, as integers of that scale.
-    fn quantize(&mut self, x: TensorId, q: &Quantization) -> TensorValue {
-        self.graph.tensors[x.0].quantization = Some(q.clone());
-        TensorValue::Quantized(x, q.clone())
-    }
-
-    /// The output of an operator that only moves integers.
+    /// The output of an operator that only moves integers of that scale.
     pub(super) fn keep(&mut self, output: TensorValue, q: &Quantization) -> Result<TensorValue, String> {
         match output {
             TensorValue::Real(_) if q.axis.is_some() => Err("integers with scales per channel are moved".to_owned()),
-            TensorValue::Real(id) => Ok(self.quantize(id, q)),
+            TensorValue::Real(id) => {
+                self.graph.tensors[id.0].quantization = Some(q.clone());
+                Ok(TensorValue::Quantized(id, q.clone()))
+            }
             other => Ok(other),
         }
+    }
+
+    /// A tensor as integers of that scale. A constant is rounded immediately.
+    fn quantize(&mut self, n: &Node<'_>, x: TensorId, q: Quantization) -> Result<TensorValue, String> {
+        let shape = self.graph.shape(x).to_vec();
+        let id = if let Some(constant) = self.graph.constant(x) {
+            let mut values = constant.to_vec();
+            crate::float::quantize(Some(&q), &shape, &mut values);
+            self.emit_constant(n, &shape, values)?
+        } else {
+            let limits = q.values();
+            let one = |of: fn(&(f32, f32)) -> f32| limits.iter().map(of).collect::<Vec<f32>>();
+            match (&limits[..], q.axis) {
+                (&[(low, high)], _) => self.emit(n, Op::Unary(Unary::Clip(low, high)), &[x])?,
+                (_, Some(axis)) => {
+                    let mut along = vec![1; shape.len() - axis];
+                    along[0] = limits.len();
+                    let low = self.emit_constant(n, &along, one(|limits| limits.0))?;
+                    let high = self.emit_constant(n, &along, one(|limits| limits.1))?;
+                    let x = self.emit(n, Op::Binary(Binary::Max), &[x, low])?;
+                    self.emit(n, Op::Binary(Binary::Min), &[x, high])?
+                }
+                _ => return Err(format!("{} scales without an axis", limits.len())),
+            }
+        };
+        self.graph.tensors[id.0].quantization = Some(q.clone());
+        Ok(TensorValue::Quantized(id, q))
     }
 
     /// The real numbers of an input's integers. Scale and zero point are two other inputs.
@@ -74,12 +100,24 @@ impl Reader {
         let q = self.parameters(n, inputs, s, z)?;
         match inputs.get(x) {
             Some(TensorValue::Quantized(id, own)) => {
-                let same = Self::along(q, axis, self.graph.shape(*id))?;
-                if (&same.scale, &same.zero_point) != (&own.scale, &own.zero_point) {
-                    let reason = "integers of scale {:?} are read with another scale";
-                    return Err(reason.replace("{:?}", &format!("{:?}, zero point {:?}", own.scale, own.zero_point)));
+                let id = *id;
+                let mut read = Self::along(q, axis, self.graph.shape(id))?;
+                read.limits = own.limits;
+                if (&read.scale, &read.zero_point) == (&own.scale, &own.zero_point) {
+                    return Ok(id);
                 }
-                Ok(*id)
+                let (&[scale], &[zero], &[own_scale], &[own_zero]) =
+                    (&read.scale[..], &read.zero_point[..], &own.scale[..], &own.zero_point[..])
+                else {
+                    return Err("integers with scales per channel are read with other scales".to_owned());
+                };
+                // The same integers stand for other numbers.
+                let factor = self.emit_constant(n, &[], vec![scale / own_scale])?;
+                let shift = self.emit_constant(n, &[], vec![(own_zero - zero) as f32 * scale])?;
+                let x = self.emit(n, Op::Binary(Binary::Mul), &[id, factor])?;
+                let x = self.emit(n, Op::Binary(Binary::Add), &[x, shift])?;
+                self.graph.tensors[x.0].quantization = Some(read);
+                Ok(x)
             }
             Some(TensorValue::Integers(integers)) => {
                 let mut q = Self::along(q, axis, &integers.shape)?;
@@ -132,16 +170,7 @@ impl Reader {
             "DequantizeLinear" => return self.dequantize(n, inputs, [0, 1, 2], axis).map(TensorValue::Real),
             "QuantizeLinear" => {
                 let x = self.real(n, inputs, 0)?;
-                let q = Self::along(self.parameters(n, inputs, 1, 2)?, axis, self.graph.shape(x))?;
-                let alone = self.readers.get(&n.proto.input[0]).is_some_and(|&count| count == 1);
-                if self.graph.constant(x).is_none() && alone && self.graph.tensor(x).quantization.is_none() {
-                    (x, q)
-                } else {
-                    // Other nodes read the unrounded tensor, so the rounded one is a separate tensor.
-                    let all = Unary::Clip(f32::NEG_INFINITY, f32::INFINITY);
-                    let name = format!("{}/{}", n.name, self.graph.tensors.len());
-                    (self.graph.add(n.name.as_str(), Op::Unary(all), &[x], name)?, q)
-                }
+                (x, Self::along(self.parameters(n, inputs, 1, 2)?, axis, self.graph.shape(x))?)
             }
             "QLinearConv" => {
                 let (x, w) = (self.dequantize(n, inputs, [0, 1, 2], 1)?, self.dequantize(n, inputs, [3, 4, 5], 0)?);
@@ -209,9 +238,6 @@ impl Reader {
             _ => return Err("the operator is not supported".to_owned()),
         };
         let q = if q.axis.is_none() { Self::along(q, 1, self.graph.shape(id))? } else { q };
-        if self.graph.tensor(id).constant.is_some() && self.graph.tensor(id).quantization.is_some() {
-            return Err("a constant is quantized twice".to_owned());
-        }
-        Ok(self.quantize(id, &q))
+        self.quantize(n, id, q)
     }
 }

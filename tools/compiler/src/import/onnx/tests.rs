@@ -286,12 +286,16 @@ fn quantized_models_keep_their_scales() {
     let graph = reads(&quantized).unwrap();
     let expected = Quantization { scale: vec![0.5], zero_point: vec![0], axis: None, limits: (-128, 127) };
     let scales: Vec<_> = graph.nodes.iter().map(|node| graph.tensor(node.output).quantization.clone()).collect();
-    assert_eq!(scales, [Some(expected.clone()), Some(expected)]);
-    // Another scale at the end would need a second rounding.
+    assert_eq!(scales, [None, Some(expected.clone()), Some(expected)]);
+    // The limits of the integers are a part of the function.
+    assert_eq!(graph.nodes[1].op, crate::ir::Op::Unary(crate::ir::Unary::Clip(-64.0, 63.5)));
+    // The same integers with another scale stand for other numbers.
     let file = quantized.graph.as_mut().unwrap();
     file.initializer.push(scalar("other", 0.25));
     file.node[3].input[1] = "other".into();
-    refusal(&quantized, "y");
+    let graph = reads(&quantized).unwrap();
+    let last = graph.tensor(graph.outputs[0]).quantization.as_ref().unwrap();
+    assert_eq!((graph.nodes.len(), &last.scale[..], last.values()[0]), (5, &[0.25][..], (-32.0, 31.75)));
 }
 
 #[test]
