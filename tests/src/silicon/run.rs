@@ -213,9 +213,14 @@ impl Plan {
         if estimate > 2 * self.most {
             return Verdict::TooLong;
         }
-        let mut allowed = Vec::new();
+        let (mut allowed, mut written) = (Vec::new(), Vec::new());
         for operation in task.iter() {
-            operation.accesses(self.config, |access| allowed.push(access.start..access.end));
+            operation.accesses(self.config, |access| {
+                allowed.push(access.start..access.end);
+                if access.write {
+                    written.push((operation.index(), operation.op_type(), access.start..access.end));
+                }
+            });
         }
         let conflict = order::conflict(self.config, &task, bench);
         let statistics = statistics(bench);
@@ -233,13 +238,26 @@ impl Plan {
         for ((address, model), (_, silicon)) in bench.memories().iter().zip(&areas) {
             let mut pairs = model.iter().zip(silicon).zip(*address..);
             let found = pairs.find(|((a, b), address)| a != b && !statistics.contains(address));
-            let Some(((model, silicon), address)) = found else { continue };
-            return match conflict {
-                Some(_) if !unchanged => Verdict::Races,
-                _ => Verdict::Failed(format!(
-                    "other bytes: the first at {address:#x} is {silicon:#04x} on the RTL and {model:#04x} on the model"
-                )),
+            let Some(((a, b), at)) = found else { continue };
+            // The next task is not to suffer from what this one may have left.
+            rtl.reset();
+            if conflict.is_some() && !unchanged {
+                return Verdict::Races;
+            }
+            let differs = |range: &Range<u64>| {
+                let part = |bytes: &[u8]| {
+                    let [start, end] = [range.start, range.end].map(|end| end.saturating_sub(*address) as usize);
+                    bytes.get(start.min(bytes.len())..end.min(bytes.len())).unwrap_or_default().to_vec()
+                };
+                part(model) != part(silicon)
             };
+            let mut over: Vec<_> = written.iter().filter(|(.., range)| differs(range)).collect();
+            over.dedup_by_key(|(index, ..)| *index);
+            let over: Vec<_> = over.iter().map(|(index, unit, _)| format!("{index} ({unit})")).collect();
+            return Verdict::Failed(format!(
+                "other bytes: {b:#04x} on the RTL and {a:#04x} on the model at {at:#x}; where these write: {}",
+                over.join(", ")
+            ));
         }
         Verdict::Equal(ran.cycles)
     }
@@ -262,11 +280,10 @@ fn statistics(memory: &dyn TaskMemory) -> Range<u64> {
     found.unwrap_or_default()
 }
 
-/// The estimated cycles of the operations of a task, one after another.
-pub fn estimate(config: &Config, memory: &dyn TaskMemory) -> u64 {
-    let Some(network) = network(memory) else { return 0 };
-    let timing = Memory::new(config, 50, 0.0);
-    let cycles = |index: usize| {
+/// The operations of a task with their surfaces.
+pub fn operations(memory: &dyn TaskMemory) -> Vec<(Operation, Surface)> {
+    let Some(network) = network(memory) else { return Vec::new() };
+    let read = |index: usize| {
         let mut common = [0; CommonOp::SIZE];
         memory.read(network.dependency_graph_index as usize, (index * CommonOp::SIZE) as u64, &mut common).ok()?;
         let unit = CommonOp::peek_op_type(&common).ok()?;
@@ -275,11 +292,18 @@ pub fn estimate(config: &Config, memory: &dyn TaskMemory) -> u64 {
         let operation = Operation::parse(unit, &bytes).ok()?;
         let mut bytes = [0; Surface::SIZE];
         memory.read(network.surface_desc_index as usize, (index * Surface::SIZE) as u64, &mut bytes).ok()?;
-        let surface = Surface::parse(unit, &bytes).ok()?;
-        Some(cycles(config, &timing, &operation, &surface))
+        Some((operation, Surface::parse(unit, &bytes).ok()?))
     };
-    (0..usize::from(network.num_operations)).filter_map(cycles).fold(0, u64::saturating_add)
-        * u64::from(network.num_rois).max(1)
+    (0..usize::from(network.num_operations)).filter_map(read).collect()
+}
+
+/// The estimated cycles of the operations of a task, one after another.
+pub fn estimate(config: &Config, memory: &dyn TaskMemory) -> u64 {
+    // The simulator's memory: its usual latency, and the width of the bus in each direction.
+    let timing = Memory::new(config, 50, f64::from(config.primary.width / 4));
+    let regions = network(memory).map_or(1, |network| u64::from(network.num_rois).max(1));
+    let each = operations(memory).into_iter().map(|(operation, surface)| cycles(config, &timing, &operation, &surface));
+    each.fold(0, u64::saturating_add).saturating_mul(regions)
 }
 
 /// The estimated cycles of an operation alone.
