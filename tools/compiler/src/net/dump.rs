@@ -6,11 +6,6 @@ use std::fmt::Write as _;
 
 use super::step::{Net, PostOp};
 
-/// A text within quotation marks.
-fn quoted(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"")
-}
-
 /// What a post-operation is called.
 fn name(post: &PostOp) -> String {
     match post {
@@ -27,6 +22,7 @@ fn name(post: &PostOp) -> String {
 
 /// The network as a graph: a box per step, with its nodes and what SDP does, and an arrow per tensor, with its number and shape.
 pub fn dot(net: &Net) -> String {
+    // Rust's form of a text with quotation marks is also Graphviz's, with `\n` for the end of a line.
     let mut text = String::from("digraph network {\n    node [shape=box];\n");
     let mut maker: Vec<Option<String>> = vec![None; net.tensors.len()];
     let mut line = |line: String| {
@@ -36,16 +32,16 @@ pub fn dot(net: &Net) -> String {
     };
     for &id in &net.inputs {
         let box_name = format!("input{id}");
-        line(format!("{box_name} [label={:?}, shape=ellipse];", quoted(&net.tensors[id].name)));
+        line(format!("{box_name} [label={:?}, shape=ellipse];", net.tensors[id].name));
         maker[id] = Some(box_name);
     }
     for (number, step) in net.steps.iter().enumerate() {
         let mut label = format!("{number}: {}", step.kind.name());
         if !step.nodes.is_empty() {
-            let _ = write!(label, "\\n{}", quoted(&step.nodes.join(", ")));
+            let _ = write!(label, "\n{}", step.nodes.join(", "));
         }
         for post in &step.post_ops {
-            let _ = write!(label, "\\n{}", quoted(&name(post)));
+            let _ = write!(label, "\n{}", name(post));
         }
         line(format!("step{number} [label={label:?}];"));
         for id in step.reads() {
@@ -59,7 +55,7 @@ pub fn dot(net: &Net) -> String {
     }
     for &id in &net.outputs {
         let from = maker[id].clone().unwrap_or_else(|| format!("tensor{id}"));
-        line(format!("output{id} [label={:?}, shape=ellipse];", quoted(&net.tensors[id].name)));
+        line(format!("output{id} [label={:?}, shape=ellipse];", net.tensors[id].name));
         let [c, h, w] = net.tensors[id].shape;
         line(format!("{from} -> output{id} [label=\"{id}: {c}x{h}x{w}\"];"));
     }
