@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use nvdla_tests::sources::{is_name, words, Word};
 
 /// Roots of the crates that are searched.
-const ROOTS: [&str; 23] = [
+const ROOTS: [&str; 24] = [
     "uapi/src/lib.rs",
     "kmd/engine/src/lib.rs",
     "kmd/linux/main.rs",
@@ -33,6 +33,7 @@ const ROOTS: [&str; 23] = [
     "umd/cli/src/lib.rs",
     "umd/capi/src/lib.rs",
     "umd/python/src/lib.rs",
+    "umd/onnxruntime/src/lib.rs",
     "umd/cli/src/bin/nvdla.rs",
     "umd/cli/src/bin/nvdla_runtime.rs",
     "tools/model/src/lib.rs",

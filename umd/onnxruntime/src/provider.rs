@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The provider of one session: it claims nodes, and makes runners of them.
+//!
+//! Claiming compiles on trial and loads the groups onto their device, so that making the runners cannot fail for a reason that
+//! the model gives: ONNX Runtime ends the session when that fails.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::Path;
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nvdla_compiler::compiler::Compiler;
+use nvdla_compiler::import::model;
+use nvdla_compiler::import::onnx::{proto, survey};
+use nvdla_compiler::partition::{self, picture, Partition};
+use nvdla_compiler::survey::Survey;
+use nvdla_runtime::device::Selection;
+use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::Precision;
+
+use crate::api::{c_string, Api, Attribute, Failure, Graph, Node, Result};
+use crate::device::{self, Devices};
+use crate::graph;
+use crate::kernel::{Loaded, Runner};
+use crate::options::{Embedded, Options};
+use crate::payload::{Group, Header};
+use crate::sys;
+use crate::tensor::Port;
+
+/// The provider's name.
+pub(crate) const NAME: &CStr = c"NvdlaExecutionProvider";
+/// The operator of a compiled group.
+const CONTEXT: &str = "EPContext";
+
+/// The provider of a session.
+pub(crate) struct Provider {
+    pub(crate) api: Api,
+    logger: *const sys::OrtLogger,
+    options: Options,
+    config: &'static Config,
+    devices: Arc<Devices>,
+    /// Groups that were claimed, by the name of the first output of each of their nodes.
+    claimed: Mutex<HashMap<String, Loaded>>,
+}
+
+/// What a group of a session is after [`Provider::compile`].
+pub(crate) struct Made {
+    pub(crate) runner: Runner,
+    /// The EPContext node, if ONNX Runtime asks for one; else null.
+    pub(crate) context: *mut sys::OrtNode,
+}
+
+impl Provider {
+    pub(crate) fn new(
+        api: Api,
+        logger: *const sys::OrtLogger,
+        options: Options,
+        devices: Arc<Devices>,
+    ) -> Result<Self> {
+        let config = device::configuration(&options)?;
+        Ok(Self { api, logger, options, config, devices, claimed: Mutex::default() })
+    }
+
+    /// Writes a line to the session's log.
+    pub(crate) fn log(&self, level: sys::OrtLoggingLevel, text: &str) {
+        self.api.log(self.logger, level, text);
+    }
+
+    /// Whether each run is logged.
+    pub(crate) fn profiles(&self) -> bool {
+        self.options.profile
+    }
+
+    /// What an EPContext node says of the hardware that it is for.
+    pub(crate) fn compatibility(&self) -> CString {
+        crate::compatibility::of(self.config)
+    }
+
+    fn compiler(&self, survey: &Survey) -> Compiler {
+        let quantized = survey.graph.tensors.iter().any(|tensor| tensor.quantization.is_some());
+        let half = self.config.has_feature_type(Precision::Fp16);
+        let int8 = quantized || self.options.table.is_some() || !half;
+        let precision = self.options.precision.unwrap_or(if int8 { Precision::Int8 } else { Precision::Fp16 });
+        let compiler = Compiler::new(self.config).precision(precision).optimize(self.options.optimize);
+        let compiler = compiler.sram(self.options.sram);
+        match &self.options.table {
+            Some(table) => compiler.table(table.as_str()),
+            None => compiler,
+        }
+    }
+
+    /// Claims the nodes of a graph that NVDLA runs.
+    pub(crate) fn claim(&self, graph: Graph<'_>, info: *mut sys::OrtEpGraphSupportInfo) -> Result<()> {
+        let nodes = self.api.nodes(graph)?;
+        let mut others = false;
+        for &node in &nodes {
+            if self.api.operator(node)? == CONTEXT {
+                if self.is_ours(node)? {
+                    self.fuse(info, &[node])?;
+                }
+            } else {
+                others = true;
+            }
+        }
+        if !others {
+            return Ok(());
+        }
+        // A model that the compiler cannot read is no reason to end the session: the processor runs it.
+        let divided = catch_unwind(AssertUnwindSafe(|| self.divide(graph, &nodes)));
+        let (groups, summary) = match divided.unwrap_or_else(|_| Err("the compiler has panicked".into())) {
+            Ok(divided) => divided,
+            Err(Failure(reason)) => {
+                self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA runs no node: {reason}"));
+                return Ok(());
+            }
+        };
+        let mut count = 0;
+        for (positions, group) in groups {
+            let loaded = match Loaded::new(group, &self.devices, &self.options) {
+                Ok(loaded) => loaded,
+                // A device that the user has named must be there.
+                Err(failure) if self.options.device != Selection::Auto => return Err(failure),
+                Err(Failure(reason)) => {
+                    self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA runs a group of nodes less: {reason}"));
+                    continue;
+                }
+            };
+            let members: Vec<Node<'_>> = positions.iter().map(|&position| nodes[position]).collect();
+            let first = self.first_output(&members)?;
+            self.fuse(info, &members)?;
+            self.claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(first, loaded);
+            count += 1;
+        }
+        let level = if count == 0 { sys::ORT_LOGGING_LEVEL_WARNING } else { sys::ORT_LOGGING_LEVEL_INFO };
+        self.log(level, &summary);
+        Ok(())
+    }
+
+    fn fuse(&self, info: *mut sys::OrtEpGraphSupportInfo, nodes: &[Node<'_>]) -> Result<()> {
+        let pointers: Vec<_> = nodes.iter().map(|node| node.pointer()).collect();
+        let options =
+            sys::OrtNodeFusionOptions { ort_version_supported: crate::api::VERSION, drop_constant_initializers: true };
+        let add = self.api.provider.EpGraphSupportInfo_AddNodesToFuse.ok_or("ONNX Runtime fuses no nodes")?;
+        // SAFETY: the info and the nodes are of this call, and the other values live until the function returns.
+        self.api.done(unsafe { add(info, pointers.as_ptr(), pointers.len(), &raw const options) })
+    }
+
+    /// The name that identifies a group: the smallest name of an output. ONNX Runtime may order the nodes anew.
+    fn first_output(&self, nodes: &[Node<'_>]) -> Result<String> {
+        let mut least: Option<String> = None;
+        for &node in nodes {
+            for output in self.api.outputs(node)?.into_iter().flatten() {
+                let name = self.api.name(output)?;
+                if !name.is_empty() && least.as_ref().is_none_or(|least| name < *least) {
+                    least = Some(name);
+                }
+            }
+        }
+        least.ok_or_else(|| "a group of nodes has no output".into())
+    }
+
+    /// The groups, each with the positions of its nodes, and a summary.
+    fn divide(&self, graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<(Vec<(Vec<usize>, Group)>, String)> {
+        let model = graph::model(self.api, graph, nodes)?;
+        let kinds = kinds(&model);
+        let survey = survey::of_model(&model, None, &model::Options::default(), false);
+        drop(model);
+        let survey = survey.map_err(|error| Failure(error.to_string()))?;
+        let compiler = self.compiler(&survey);
+        let divided = partition::partition(&survey, &compiler, &self.options.limits);
+        for warning in &divided.warnings {
+            self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA: {warning}"));
+        }
+        for (node, reason) in survey.nodes.iter().zip(&divided.reasons) {
+            if let Some(reason) = reason {
+                let text = format!("NVDLA does not run \"{}\" ({}): {reason}", node.name, node.operator);
+                self.log(sys::ORT_LOGGING_LEVEL_INFO, &text);
+            }
+        }
+        if let Some(folder) = &self.options.dump {
+            dump(folder, &survey, &divided)?;
+        }
+        let sum = |of: fn(&partition::Estimate) -> f64| -> f64 {
+            divided.groups.iter().map(|group| of(&group.estimate) * 1e6).sum()
+        };
+        let summary = format!(
+            "NVDLA ({}) runs {} of {} nodes in {} groups: about {:.0} us and {:.0} us to hand over, {:.0} us on the processor",
+            self.config.name,
+            divided.groups.iter().map(|group| group.nodes.len()).sum::<usize>(),
+            survey.nodes.len(),
+            divided.groups.len(),
+            sum(|estimate| estimate.nvdla),
+            sum(|estimate| estimate.handover),
+            sum(|estimate| estimate.processor)
+        );
+        let mut groups = Vec::new();
+        for group in divided.groups {
+            let ports = |bounds: &[partition::Bound]| {
+                let kind =
+                    |name: &str| kinds.get(name).copied().ok_or_else(|| Failure(format!("\"{name}\" has no type")));
+                bounds.iter().map(|bound| Port::new(bound, kind(&bound.tensor)?)).collect::<Result<Vec<_>>>()
+            };
+            match (ports(&group.inputs), ports(&group.outputs)) {
+                (Ok(inputs), Ok(outputs)) => {
+                    let header = Header::new(self.config.name, inputs, outputs, group.nodes.len());
+                    let positions = group.nodes.iter().map(|&k| survey.nodes[k].position).collect();
+                    groups.push((positions, Group { header, loadable: group.loadable }));
+                }
+                (Err(Failure(reason)), _) | (_, Err(Failure(reason))) => {
+                    self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA runs a group of nodes less: {reason}"));
+                }
+            }
+        }
+        Ok((groups, summary))
+    }
+
+    fn is_ours(&self, node: Node<'_>) -> Result<bool> {
+        let Some(source) = self.api.attribute(node, c"source") else { return Ok(false) };
+        Ok(self.api.attribute_bytes(source, sys::ORT_OP_ATTR_STRING)? == NAME.to_bytes())
+    }
+
+    /// The runner of a fused graph, and the EPContext node for it.
+    pub(crate) fn compile(&self, graph: Graph<'_>, fused: Node<'_>, wants_context: bool) -> Result<Made> {
+        let nodes = self.api.nodes(graph)?;
+        let is_context = matches!(&nodes[..], [node] if self.api.operator(*node)? == CONTEXT);
+        let loaded = if is_context {
+            let group = self.payload(graph, nodes[0])?;
+            if let Some(config) = self.options.config.filter(|config| config.name != group.header.configuration) {
+                return Err(Failure(format!(
+                    "the EPContext node \"{}\" is compiled for {}, and the option config is {}",
+                    self.api.node_name(nodes[0])?,
+                    group.header.configuration,
+                    config.name
+                )));
+            }
+            Loaded::new(group, &self.devices, &self.options)?
+        } else {
+            let first = self.first_output(&nodes)?;
+            let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner).remove(&first);
+            claimed.ok_or_else(|| Failure(format!("the nodes that compute \"{first}\" were not claimed")))?
+        };
+        let names = |values: Vec<Option<crate::api::ValueInfo<'_>>>| {
+            values
+                .into_iter()
+                .map(|value| value.map_or(Ok(String::new()), |value| self.api.name(value)))
+                .collect::<Result<Vec<_>>>()
+        };
+        let (inputs, outputs) = (names(self.api.inputs(fused)?)?, names(self.api.outputs(fused)?)?);
+        let context = match &self.options.context {
+            Some(place) if wants_context && !is_context => self.context(fused, place, &loaded, &inputs, &outputs)?,
+            _ => ptr::null_mut(),
+        };
+        Ok(Made { runner: Runner::new(loaded, &inputs, &outputs)?, context })
+    }
+
+    /// Reads the payload of an EPContext node.
+    fn payload(&self, graph: Graph<'_>, node: Node<'_>) -> Result<Group> {
+        let text = |attribute: Attribute<'_>| self.api.attribute_bytes(attribute, sys::ORT_OP_ATTR_STRING);
+        let payload =
+            self.api.attribute(node, c"ep_cache_context").ok_or("an EPContext node has no ep_cache_context")?;
+        let payload = text(payload)?;
+        let mode = self.api.attribute(node, c"embed_mode");
+        let mode = mode.map(|mode| self.api.attribute_bytes(mode, sys::ORT_OP_ATTR_INT)).transpose()?;
+        let beside = mode.is_some_and(|mode| mode.iter().all(|&byte| byte == 0));
+        if !beside {
+            return Group::from_bytes(&payload);
+        }
+        // A model is untrusted: the file must be beside it.
+        let name = String::from_utf8(payload).map_err(|_| "an EPContext node's file has no name in UTF-8")?;
+        if name.is_empty() || name.contains(['/', '\\']) || name == ".." {
+            return Err(Failure(format!("the EPContext node's file \"{name}\" is not beside the model")));
+        }
+        let path = self.api.model_path(graph)?;
+        let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
+        let path = folder.join(&name);
+        let bytes = std::fs::read(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+        Group::from_bytes(&bytes)
+    }
+
+    /// Makes an EPContext node.
+    fn context(
+        &self,
+        fused: Node<'_>,
+        place: &Embedded,
+        loaded: &Loaded,
+        inputs: &[String],
+        outputs: &[String],
+    ) -> Result<*mut sys::OrtNode> {
+        let name = self.api.node_name(fused)?;
+        let payload = loaded.payload()?;
+        let (embedded, text) = match place {
+            Embedded::Node => (1, payload),
+            Embedded::Beside(folder) => {
+                let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+                let file = format!("{}.nvdla", name.chars().map(plain).collect::<String>());
+                let path = folder.join(&file);
+                std::fs::write(&path, payload).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+                (0, file.into_bytes())
+            }
+        };
+        let attributes = [
+            self.api.int_attribute(c"main_context", 1)?,
+            self.api.int_attribute(c"embed_mode", embedded)?,
+            self.api.text_attribute(c"ep_cache_context", &text)?,
+            self.api.text_attribute(c"source", NAME.to_bytes())?,
+            self.api.text_attribute(c"partition_name", name.as_bytes())?,
+            self.api.text_attribute(c"hardware_architecture", loaded.header.configuration.as_bytes())?,
+            self.api.text_attribute(c"ep_sdk_version", env!("CARGO_PKG_VERSION").as_bytes())?,
+        ];
+        self.api.make_node(&c_string(CONTEXT), c"com.microsoft", &c_string(&name), inputs, outputs, attributes)
+    }
+}
+
+/// The element types of a model's tensors.
+fn kinds(model: &proto::Model) -> HashMap<String, i32> {
+    let infos = model.graph.iter().flat_map(|graph| graph.value_info.iter().chain(&graph.input));
+    let kind =
+        |info: &proto::ValueInfo| Some((info.name.clone(), info.r#type.as_ref()?.tensor_type.as_ref()?.elem_type));
+    infos.filter_map(kind).collect()
+}
+
+/// Writes the loadables and the picture of a division.
+fn dump(folder: &Path, survey: &Survey, divided: &Partition) -> Result<()> {
+    let fail = |error: std::io::Error| Failure(format!("dump_dir {}: {error}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(fail)?;
+    for (k, group) in divided.groups.iter().enumerate() {
+        std::fs::write(folder.join(picture::file(k)), &group.loadable).map_err(fail)?;
+    }
+    std::fs::write(folder.join("partition.json"), picture::json(survey, divided)).map_err(fail)?;
+    std::fs::write(folder.join("partition.html"), picture::page(survey, divided)).map_err(fail)
+}

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Tests the provider with an unmodified ONNX Runtime, on the built-in model."""
+
+import json
+import os
+import pathlib
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import onnxruntime_ep_nvdla as nvdla
+from onnxruntime import quantization
+
+import models
+
+ort.set_default_logger_severity(3)
+
+
+def devices():
+    return [device for device in ort.get_ep_devices() if device.ep_name == nvdla.get_ep_name()]
+
+
+def session(model, entries=(), **options):
+    """A session with the provider. `model` is a model or a path."""
+    settings = ort.SessionOptions()
+    settings.log_severity_level = int(os.environ.get("LOG", "3"))
+    for key, value in dict(entries).items():
+        settings.add_session_config_entry(key, value)
+    options = {"device": "model", **{key: str(value) for key, value in options.items()}}
+    settings.add_provider_for_devices(devices(), options)
+    # Without `enable_fallback=0` the Python package prints a provider's error and goes on with the processor alone.
+    model = model if isinstance(model, str) else model.SerializeToString()
+    return ort.InferenceSession(model, sess_options=settings, enable_fallback=0)
+
+
+def expected(model, inputs):
+    model = model if isinstance(model, str) else model.SerializeToString()
+    return ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, inputs)
+
+
+def decibels(found, right):
+    found, right = found.astype(np.float64), right.astype(np.float64)
+    return 10 * np.log10((right**2).sum() / max(((found - right) ** 2).sum(), 1e-30))
+
+
+def random(*shape, seed=5):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+class Provider(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def division(self):
+        return json.loads((self.folder / "partition.json").read_text())
+
+    def near(self, found, right, least):
+        for one, other in zip(found, right, strict=True):
+            self.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
+            self.assertGreaterEqual(decibels(one, other), least)
+
+    def test_a_whole_network_runs_on_nvdla(self):
+        model, x = models.lenet(), {"x": random(1, 1, 28, 28)}
+        found = session(model, config="nv_full", dump_dir=self.folder).run(None, x)
+        self.near(found, expected(model, x), 40)
+        division = self.division()
+        self.assertEqual((len(division["groups"]), division["processor"]), (1, []))
+
+    def test_a_network_is_divided(self):
+        model, x = models.divided(), {"x": random(1, 8, 24, 24)}
+        found = session(model, config="nv_full", min_nodes=0, dump_dir=self.folder).run(None, x)
+        right = expected(model, x)
+        self.near(found[:2], right[:2], 40)
+        np.testing.assert_array_equal(found[2], right[2])
+        division = self.division()
+        self.assertEqual(len(division["groups"]), 2)
+        refused = {node["operator"]: node["reason"] for node in division["processor"]}
+        self.assertEqual(set(refused), {"LayerNormalization", "TopK"})
+        self.assertIn("statistic", refused["LayerNormalization"])
+
+    def test_int8_needs_a_table_or_a_quantized_model(self):
+        model, x = models.divided(), {"x": random(1, 8, 24, 24)}
+        right = expected(model, x)
+        found = session(model, config="nv_small", dump_dir=self.folder).run(None, x)
+        self.near(found, right, 100)
+        self.assertEqual((len(self.division()["groups"]), len(self.division()["warnings"])), (0, 1))
+        path, table = self.folder / "model.onnx", self.folder / "table.json"
+        onnx.save(model, path)
+        nvdla.write_calibration_table(path, [{"x": random(1, 8, 24, 24, seed=seed)} for seed in range(4)], table)
+        options = {"config": "nv_small", "calibtable": table, "min_nodes": 0}
+        found = session(model, **options, dump_dir=self.folder).run(None, x)
+        self.near(found[:2], right[:2], 20)
+        self.assertEqual(len(self.division()["groups"]), 2)
+
+    def test_a_quantized_model_keeps_its_integers(self):
+        model = models.divided()
+        float_path, path = self.folder / "float.onnx", self.folder / "model.onnx"
+        onnx.save(model, float_path)
+
+        class Samples(quantization.CalibrationDataReader):
+            samples = iter([{"x": random(1, 8, 24, 24, seed=seed)} for seed in range(4)])
+
+            def get_next(self):
+                return next(self.samples, None)
+
+        for activations in (quantization.QuantType.QUInt8, quantization.QuantType.QInt8):
+            Samples.samples = iter([{"x": random(1, 8, 24, 24, seed=seed)} for seed in range(4)])
+            quantization.quantize_static(
+                float_path, path, Samples(), activation_type=activations, per_channel=True,
+                op_types_to_quantize=["Conv", "Add", "Relu", "GlobalAveragePool"])
+            x = {"x": random(1, 8, 24, 24)}
+            right = expected(str(path), x)
+            found = session(str(path), config="nv_small", min_nodes=0, dump_dir=self.folder).run(None, x)
+            self.near(found[:2], right[:2], 25)
+            division = self.division()
+            self.assertGreaterEqual(len(division["groups"]), 2)
+            kept = [t for group in division["groups"] for t in group["inputs"] + group["outputs"] if t["quantization"]]
+            self.assertTrue(kept, "no group passes integers on")
+
+    def test_a_compiled_model_is_written_and_read(self):
+        model, x = models.divided(), {"x": random(1, 8, 24, 24)}
+        path = self.folder / "model.onnx"
+        onnx.save(model, path)
+        for mode in "10":
+            context = self.folder / f"context_{mode}.onnx"
+            entries = {"ep.context_enable": "1", "ep.context_embed_mode": mode, "ep.context_file_path": str(context)}
+            first = session(str(path), entries, config="nv_full", min_nodes=0).run(None, x)
+            nodes = [node for node in onnx.load(context).graph.node if node.op_type == "EPContext"]
+            self.assertEqual(len(nodes), 2)
+            attributes = {a.name: onnx.helper.get_attribute_value(a) for a in nodes[0].attribute}
+            self.assertEqual(attributes["source"], b"NvdlaExecutionProvider")
+            self.assertEqual(attributes["hardware_architecture"], b"nv_full")
+            second = session(str(context)).run(None, x)
+            for one, other in zip(first, second):
+                np.testing.assert_array_equal(one, other)
+            with self.assertRaisesRegex(Exception, "nv_full.*nv_large"):
+                session(str(context), config="nv_large")
+
+    def test_a_batch_that_is_not_fixed_stays_on_the_processor(self):
+        model, x = models.divided("N"), {"x": random(3, 8, 24, 24)}
+        found = session(model, config="nv_full", dump_dir=self.folder).run(None, x)
+        self.near(found[:2], expected(model, x)[:2], 100)
+        division = self.division()
+        self.assertEqual(division["groups"], [])
+        self.assertIn("is not fixed", division["processor"][0]["reason"])
+
+    def test_options_that_are_wrong_are_named(self):
+        for name, value in {"config": "nv_tiny", "precision": "int4", "calibtable": "/no/table", "sram": "x"}.items():
+            with self.assertRaisesRegex(Exception, f"the option {name}={value}"):
+                session(models.lenet(), **{name: value})
+        with self.assertRaisesRegex(Exception, "/no/such/device"):
+            session(models.lenet(), device="/no/such/device", config="nv_full")
+
+    def test_the_processor_can_be_forbidden(self):
+        entries = {"session.disable_cpu_ep_fallback": "1"}
+        model, x = models.lenet(), {"x": random(1, 1, 28, 28)}
+        self.near(session(model, entries, config="nv_full").run(None, x), expected(model, x), 40)
+        with self.assertRaises(Exception):
+            session(models.divided(), entries, config="nv_full")
+
+    def test_threads_and_sessions_share_the_device(self):
+        model = models.divided()
+        sessions = [session(model, config="nv_full", min_nodes=0) for _ in range(2)]
+        inputs = [{"x": random(1, 8, 24, 24, seed=seed)} for seed in range(8)]
+        right = [sessions[0].run(None, x) for x in inputs]
+        failures = []
+
+        def work(number):
+            for k in range(number, number + 8):
+                found = sessions[number % 2].run(None, inputs[k % 8])
+                if any(not np.array_equal(one, other) for one, other in zip(found, right[k % 8])):
+                    failures.append((number, k))
+
+        threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_other_types_of_elements(self):
+        b = models.Builder(3)
+        half = b.node("Cast", b.node("Relu", b.conv(b.node("Cast", "x", to=onnx.TensorProto.FLOAT), 8, 16)),
+                      to=onnx.TensorProto.FLOAT16)
+        model = b.model([("x", [1, 8, 16, 16], onnx.TensorProto.UINT8)],
+                        [(half, [1, 16, 16, 16], onnx.TensorProto.FLOAT16)])
+        x = {"x": np.random.default_rng(1).integers(0, 256, (1, 8, 16, 16), np.uint8)}
+        found = session(model, config="nv_full", min_nodes=0, dump_dir=self.folder).run(None, x)
+        self.near(found, expected(model, x), 40)
+        self.assertEqual(self.division()["processor"], [])
+
+
+if __name__ == "__main__":
+    print("ONNX Runtime", ort.__version__)
+    ort.register_execution_provider_library("nvdla", nvdla.get_library_path())
+    # Registered, unregistered and registered again.
+    ort.unregister_execution_provider_library("nvdla")
+    ort.register_execution_provider_library("nvdla", nvdla.get_library_path())
+    unittest.main(exit=True)
