@@ -6,11 +6,35 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, ValueEnum};
+use nvdla_runtime::device::Selection;
 use nvdla_uapi::config::Config;
 
 use crate::calibrate::Method;
 use crate::options::size;
 use crate::pipeline::PASSES;
+
+/// Compiles a trained network, runs it with labelled samples, and shows how many it classifies as their labels say, and as the
+/// float network does.
+#[derive(Parser)]
+#[command(name = "nvdla_compiler evaluate", version)]
+pub struct EvaluateArguments {
+    /// The options of the compilation; --output is not needed.
+    #[command(flatten)]
+    pub compile: Arguments,
+    /// The samples: a folder with one folder per class, or a CSV file with a path and a class per line
+    #[arg(long, value_name = "DIR|CSV")]
+    pub labels_dir: PathBuf,
+    /// A file with the names of the classes, one per line; without it, classes are numbers, or the folders in the order of their
+    /// names
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// The device that runs the loadable, as for nvdla run [default: model]
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<Selection>,
+    /// Fail if fewer samples, in percent, are classified as their labels say
+    #[arg(long, value_name = "PERCENT")]
+    pub min_top1: Option<f64>,
+}
 
 /// Compiles a trained network to a loadable for one configuration of NVDLA.
 #[derive(Parser)]
@@ -22,7 +46,7 @@ pub struct Arguments {
     #[arg(long = "model", id = "model_option", hide = true, conflicts_with = "model")]
     pub model_option: Option<PathBuf>,
     /// The loadable to write
-    #[arg(short, long, alias = "out", value_name = "FILE", required_unless_present = "check")]
+    #[arg(short, long, alias = "out", value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The configuration of the hardware
     #[arg(long, alias = "configtarget", value_name = "NAME", value_parser = configuration)]

@@ -2,78 +2,34 @@
 
 //! `nvdla_compiler`: compiles a network to a loadable.
 
+mod command;
+mod evaluation;
 mod progress;
 
 use std::error::Error;
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::{fs, io};
 
 use clap::Parser as _;
 
-use nvdla_compiler::arguments::{Arguments, Colors, Goal, Input, Precision, Resizing, Scaling, Winograds};
+use nvdla_compiler::arguments::{Arguments, EvaluateArguments, Precision};
 use nvdla_compiler::calibrate::{samples, table};
-use nvdla_compiler::compiler::{Calibrated, Compiler, FEW_SAMPLES, MIXED_SHARE};
+use nvdla_compiler::compiler::{Calibrated, Compiler, FEW_SAMPLES};
 use nvdla_compiler::evaluate::loss::Losses;
 use nvdla_compiler::evaluate::measure::Measured;
 use nvdla_compiler::import::model::{Model, Options};
-use nvdla_compiler::ir::{Color, Fit, Preprocess};
 use nvdla_compiler::kind_of;
 use nvdla_compiler::npy;
-use nvdla_compiler::options::{Bytes, Optimize, Winograd};
 use nvdla_compiler::output::compiled::Compiled;
 use nvdla_compiler::output::report::Division;
 use nvdla_compiler::partition::{self, picture, Limits};
-use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::files::{self, Clash, Names};
 use nvdla_runtime::{program, ErrorKind};
-/// The greatest size of a table of scales in bytes.
-const MAX_TABLE: u64 = 64 << 20;
 
-/// The preprocessing, if any of its options is given.
-fn preprocess(arguments: &Arguments) -> Option<Preprocess> {
-    let Arguments { mean, std, color, resize, .. } = arguments;
-    if mean.is_empty() && std.is_empty() && color.is_none() && resize.is_none() {
-        return None;
-    }
-    let given = |values: &[f32], default| if values.is_empty() { vec![default] } else { values.to_vec() };
-    Some(Preprocess {
-        mean: given(mean, 0.0),
-        std: given(std, 1.0),
-        color: match color {
-            Some(Colors::Bgr) => Color::Bgr,
-            Some(Colors::Gray) => Color::Gray,
-            Some(Colors::Rgb) | None => Color::Rgb,
-        },
-        fit: match resize {
-            Some(Resizing::Stretch) => Fit::Stretch,
-            Some(Resizing::Crop) => Fit::Crop,
-            None => Fit::Exact,
-        },
-    })
-}
-
-/// Something wrong with an option, or with a file.
-#[derive(Debug)]
-struct Problem(ErrorKind, String);
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.1)
-    }
-}
-
-impl Error for Problem {}
-
-fn of_file(path: &Path) -> impl FnOnce(io::Error) -> Problem + '_ {
-    move |error| Problem(ErrorKind::File, format!("{}: {error}", path.display()))
-}
-
-fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Problem> {
-    files::write(path, bytes).map_err(of_file(path))
-}
+use command::{argument, compiler, of_file, print, write, Problem};
 
 /// The files of the report's folder, without the outputs of --evaluate.
 const REPORT: [&str; 3] = ["report.json", "report.html", "calibration.json"];
@@ -132,63 +88,6 @@ fn dump_file(output: &Path, pass: &str) -> PathBuf {
     name.into()
 }
 
-fn granularity(arguments: &Arguments) -> Granularity {
-    match arguments.weights {
-        Scaling::Kernel => Granularity::Kernel,
-        Scaling::Layer => Granularity::Layer,
-    }
-}
-
-/// Something wrong with an option.
-fn argument(text: &str) -> Problem {
-    Problem(ErrorKind::Argument, text.to_owned())
-}
-
-/// The compiler with the options that do not need samples.
-fn compiler(arguments: &Arguments) -> Result<Compiler, Box<dyn Error>> {
-    let precision = match arguments.precision {
-        Precision::Int8 | Precision::Mixed => nvdla_uapi::reg::values::Precision::Int8,
-        Precision::Fp16 => nvdla_uapi::reg::values::Precision::Fp16,
-    };
-    let mut compiler =
-        Compiler::new(arguments.config).precision(precision).granularity(granularity(arguments)).bytes(match arguments
-            .input
-        {
-            Input::I8 => Bytes::Seven,
-            Input::U8 => Bytes::Eight,
-        });
-    match (arguments.precision, arguments.mixed_layers) {
-        (Precision::Mixed, percent) => {
-            compiler = compiler.mixed(percent.map_or(MIXED_SHARE, |percent| f64::from(percent) / 100.0));
-        }
-        (_, Some(_)) => return Err(argument("--mixed-layers goes with --precision mixed").into()),
-        _ => {}
-    }
-    if let Some(method) = arguments.method {
-        compiler = compiler.method(method);
-    }
-    if let Some(winograd) = arguments.winograd {
-        compiler = compiler.winograd(match winograd {
-            Winograds::Never => Winograd::Never,
-            Winograds::Faster => Winograd::Faster,
-            Winograds::Always => Winograd::Always,
-        });
-    }
-    compiler = compiler.optimize(match arguments.optimize {
-        Goal::Time => Optimize::Time,
-        Goal::Size => Optimize::Size,
-        Goal::Memory => Optimize::Memory,
-    });
-    compiler = compiler.sram(arguments.sram);
-    if let Some(preprocess) = preprocess(arguments) {
-        compiler = compiler.preprocess(preprocess);
-    }
-    if let Some(path) = &arguments.calibtable {
-        compiler = compiler.table(files::read_text(path, MAX_TABLE).map_err(of_file(path))?);
-    }
-    Ok(compiler)
-}
-
 /// Divides the network between NVDLA and the processor, and writes the groups.
 fn divide(arguments: &Arguments, path: &Path, options: &Options) -> Result<(), Box<dyn Error>> {
     if arguments.precision == Precision::Mixed {
@@ -244,6 +143,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.model.as_ref().or(arguments.model_option.as_ref()).ok_or(argument("no model is given"))?;
     let shapes = arguments.shape.iter().cloned().collect();
     let options = Options { shapes, outputs: arguments.outputs.clone(), ..Options::default() };
+    if arguments.output.is_none() && !arguments.check {
+        return Err(argument("no output is given (--output)").into());
+    }
     if arguments.partition {
         return divide(arguments, path, &options);
     }
@@ -339,12 +241,6 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     print(&text)
 }
 
-/// Prints a result. Names in it come from the model.
-fn print(text: &str) -> Result<(), Box<dyn Error>> {
-    let failed = |error| Problem(ErrorKind::File, format!("cannot write the result: {error}"));
-    Ok(program::print(&program::plain(text)).map_err(failed)?)
-}
-
 /// Runs a loadable on the model with the samples of a folder, and returns the losses of tensors, measured on a few samples. With
 /// a folder for outputs, writes the outputs of all samples there.
 fn evaluate(
@@ -375,16 +271,23 @@ fn evaluate(
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let evaluates = std::env::args_os().nth(1).is_some_and(|word| word == "evaluate");
+    let words = std::env::args_os().enumerate().filter(|(k, _)| !evaluates || *k != 1).map(|(_, word)| word);
+    let parsed = if evaluates {
+        EvaluateArguments::try_parse_from(words).map(|arguments| (arguments.compile.json, evaluation::run(&arguments)))
+    } else {
+        Arguments::try_parse_from(words).map(|arguments| (arguments.json, run(&arguments)))
+    };
+    let (json, result) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return program::usage(&error.to_string(), error.use_stderr()),
     };
-    let Err(error) = run(&arguments) else { return ExitCode::SUCCESS };
+    let Err(error) = result else { return ExitCode::SUCCESS };
     let kind = match error.downcast_ref() {
         Some(Problem(kind, _)) => Some(*kind),
         None if error.is::<Clash>() => Some(ErrorKind::Argument),
         None => kind_of(error.as_ref()),
     };
     let message = program::sentence(error.as_ref());
-    program::fail("nvdla_compiler", &message, kind, program::status(kind), arguments.json)
+    program::fail("nvdla_compiler", &message, kind, program::status(kind), json)
 }

@@ -55,6 +55,9 @@ enum Command {
     /// Compile a network to a loadable (nvdla_compiler)
     #[command(disable_help_flag = true)]
     Compile(Rest),
+    /// Compile a network and show how many labelled samples it classifies as their labels say (nvdla_compiler evaluate)
+    #[command(disable_help_flag = true)]
+    Evaluate(Rest),
     /// Play register traces of the hardware's verification (nvdla_trace)
     #[command(disable_help_flag = true)]
     Trace(Rest),
@@ -94,6 +97,7 @@ fn described() -> clap::Command {
     for (name, other) in [
         ("inspect", nvdla_inspect::arguments::Arguments::command()),
         ("compile", nvdla_compiler::arguments::Arguments::command()),
+        ("evaluate", nvdla_compiler::arguments::EvaluateArguments::command()),
         ("trace", nvdla_trace::arguments::Arguments::command()),
     ] {
         let other = other.mut_arg("config", |arg| arg.value_parser(configurations()));
@@ -130,6 +134,10 @@ pub fn nvdla() -> ExitCode {
         Command::List(args) => list::run(args),
         Command::Inspect(rest) => Err(other("nvdla_inspect", rest)),
         Command::Compile(rest) => Err(other("nvdla_compiler", rest)),
+        Command::Evaluate(Rest { rest }) => {
+            let rest = [OsString::from("evaluate")].into_iter().chain(rest.iter().cloned()).collect();
+            Err(other("nvdla_compiler", &Rest { rest }))
+        }
         Command::Trace(rest) => Err(other("nvdla_trace", rest)),
         Command::Schema => documents::schema(),
         Command::Completions(arguments) => documents::completions(arguments, described()),

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use nvdla_runtime::device::ModelDevice;
+use nvdla_runtime::device::{Device, ModelDevice};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
 
@@ -19,18 +19,25 @@ use crate::output::layout::Stored;
 /// The values of tensors, by their numbers.
 type Surfaces = HashMap<usize, Vec<f32>>;
 
-/// A compiled network on the model.
-pub struct Measured<'a> {
+/// A compiled network on a device, by default on the model.
+pub struct Measured<'a, D: Device = ModelDevice> {
     compiled: &'a Compiled,
     inputs: &'a [Option<Preprocess>],
-    session: Session<ModelDevice>,
+    session: Session<D>,
 }
 
 impl<'a> Measured<'a> {
-    /// Loads the network. `inputs` is the value of [`crate::options::Options::inputs`].
+    /// Loads the network for the model. `inputs` is the value of [`crate::options::Options::inputs`].
     pub fn new(compiled: &'a Compiled, inputs: &'a [Option<Preprocess>]) -> Result<Self, String> {
+        Self::on(compiled, inputs, ModelDevice::new(compiled.config))
+    }
+}
+
+impl<'a, D: Device> Measured<'a, D> {
+    /// Loads the network for a device.
+    pub fn on(compiled: &'a Compiled, inputs: &'a [Option<Preprocess>], device: D) -> Result<Self, String> {
         let loadable = Loadable::from_bytes(compiled.loadable.clone()).map_err(|error| error.to_string())?;
-        let session = Session::new(loadable, ModelDevice::new(compiled.config)).map_err(|error| error.to_string())?;
+        let session = Session::new(loadable, device).map_err(|error| error.to_string())?;
         Ok(Self { compiled, inputs, session })
     }
 

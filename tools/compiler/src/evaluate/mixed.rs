@@ -77,6 +77,14 @@ pub fn choose(
 
 /// The outputs of the layers of a network in int8. The layer that loses most comes first.
 fn layers(graph: &Graph, compiled: &Compiled, losses: &HashMap<usize, Loss>) -> Vec<TensorId> {
+    let mut layers = noises(graph, compiled, losses);
+    layers.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0 .0.cmp(&b.0 .0)));
+    layers.into_iter().map(|(output, ..)| output).collect()
+}
+
+/// The outputs of the layers of a network in the order in which they are computed. Each has the ratio of its noise to its signal,
+/// and what the layer adds to the largest ratio of its inputs.
+pub(crate) fn noises(graph: &Graph, compiled: &Compiled, losses: &HashMap<usize, Loss>) -> Vec<(TensorId, f64, f64)> {
     let noise = |id: &usize| losses.get(id).map(|loss| loss.noise / loss.signal.max(1e-30));
     let net = &compiled.steps.net;
     let mut ratios: HashMap<usize, f64> = HashMap::new();
@@ -88,9 +96,8 @@ fn layers(graph: &Graph, compiled: &Compiled, losses: &HashMap<usize, Loss>) -> 
         let after = noise(&step.output).or_else(|| readers.find_map(|reader| noise(&reader.output))).unwrap_or(before);
         ratios.insert(step.output, after);
         if matches!(step.kind, Kind::Convolution(_) | Kind::Copy) && step.output < graph.tensors.len() {
-            layers.push((after - before, TensorId(step.output)));
+            layers.push((TensorId(step.output), after, after - before));
         }
     }
-    layers.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1 .0.cmp(&b.1 .0)));
-    layers.into_iter().map(|(_, output)| output).collect()
+    layers
 }
