@@ -155,7 +155,6 @@ impl Api {
 
     /// A list: its length, then its elements.
     fn list<'a, T>(
-        self,
         count: impl FnOnce(*mut usize) -> Result<()>,
         fill: impl FnOnce(*mut *const T, usize) -> Result<()>,
     ) -> Result<Vec<Option<Ref<'a, T>>>> {
@@ -167,7 +166,7 @@ impl Api {
         Ok(list.into_iter().map(|pointer| unsafe { Ref::new(pointer) }).collect())
     }
 
-    fn text(self, get: impl FnOnce(*mut *const c_char) -> Result<()>) -> Result<String> {
+    fn text(get: impl FnOnce(*mut *const c_char) -> Result<()>) -> Result<String> {
         let mut text = ptr::null();
         get(&raw mut text)?;
         // SAFETY: the call has succeeded, so the text is ONNX Runtime's and ends with a zero.
@@ -175,7 +174,7 @@ impl Api {
     }
 
     pub(crate) fn nodes(self, graph: Graph<'_>) -> Result<Vec<Node<'_>>> {
-        let list = self.list(
+        let list = Self::list(
             |count| call!(self, Graph_GetNumNodes(graph.pointer(), count)),
             |list, count| call!(self, Graph_GetNodes(graph.pointer(), list, count)),
         )?;
@@ -183,7 +182,7 @@ impl Api {
     }
 
     pub(crate) fn graph_inputs(self, graph: Graph<'_>) -> Result<Vec<ValueInfo<'_>>> {
-        let list = self.list(
+        let list = Self::list(
             |count| call!(self, Graph_GetNumInputs(graph.pointer(), count)),
             |list, count| call!(self, Graph_GetInputs(graph.pointer(), list, count)),
         )?;
@@ -191,7 +190,7 @@ impl Api {
     }
 
     pub(crate) fn graph_outputs(self, graph: Graph<'_>) -> Result<Vec<ValueInfo<'_>>> {
-        let list = self.list(
+        let list = Self::list(
             |count| call!(self, Graph_GetNumOutputs(graph.pointer(), count)),
             |list, count| call!(self, Graph_GetOutputs(graph.pointer(), list, count)),
         )?;
@@ -208,33 +207,33 @@ impl Api {
     }
 
     pub(crate) fn node_name(self, node: Node<'_>) -> Result<String> {
-        self.text(|text| call!(self, Node_GetName(node.pointer(), text)))
+        Self::text(|text| call!(self, Node_GetName(node.pointer(), text)))
     }
 
     pub(crate) fn operator(self, node: Node<'_>) -> Result<String> {
-        self.text(|text| call!(self, Node_GetOperatorType(node.pointer(), text)))
+        Self::text(|text| call!(self, Node_GetOperatorType(node.pointer(), text)))
     }
 
     pub(crate) fn domain(self, node: Node<'_>) -> Result<String> {
-        self.text(|text| call!(self, Node_GetDomain(node.pointer(), text)))
+        Self::text(|text| call!(self, Node_GetDomain(node.pointer(), text)))
     }
 
     pub(crate) fn inputs(self, node: Node<'_>) -> Result<Vec<Option<ValueInfo<'_>>>> {
-        self.list(
+        Self::list(
             |count| call!(self, Node_GetNumInputs(node.pointer(), count)),
             |list, count| call!(self, Node_GetInputs(node.pointer(), list, count)),
         )
     }
 
     pub(crate) fn outputs(self, node: Node<'_>) -> Result<Vec<Option<ValueInfo<'_>>>> {
-        self.list(
+        Self::list(
             |count| call!(self, Node_GetNumOutputs(node.pointer(), count)),
             |list, count| call!(self, Node_GetOutputs(node.pointer(), list, count)),
         )
     }
 
     pub(crate) fn attributes(self, node: Node<'_>) -> Result<Vec<Attribute<'_>>> {
-        let list = self.list(
+        let list = Self::list(
             |count| call!(self, Node_GetNumAttributes(node.pointer(), count)),
             |list, count| call!(self, Node_GetAttributes(node.pointer(), list, count)),
         )?;
@@ -250,7 +249,7 @@ impl Api {
     }
 
     pub(crate) fn attribute_name(self, attribute: Attribute<'_>) -> Result<String> {
-        self.text(|text| call!(self, OpAttr_GetName(attribute.pointer(), text)))
+        Self::text(|text| call!(self, OpAttr_GetName(attribute.pointer(), text)))
     }
 
     pub(crate) fn attribute_type(self, attribute: Attribute<'_>) -> Result<sys::OrtOpAttrType> {
@@ -289,7 +288,7 @@ impl Api {
     }
 
     pub(crate) fn name(self, value: ValueInfo<'_>) -> Result<String> {
-        self.text(|text| call!(self, GetValueInfoName(value.pointer(), text)))
+        Self::text(|text| call!(self, GetValueInfoName(value.pointer(), text)))
     }
 
     /// The element type and the extents of a value; negative extents are not fixed. None: it is no tensor.
@@ -350,7 +349,7 @@ impl Api {
 
     /// The path of the model's file; empty if it has none.
     pub(crate) fn model_path(self, graph: Graph<'_>) -> Result<String> {
-        self.text(|text| call!(self, Graph_GetModelPath(graph.pointer(), text)))
+        Self::text(|text| call!(self, Graph_GetModelPath(graph.pointer(), text)))
     }
 
     fn make_attribute(self, name: &CStr, data: *const c_void, count: usize, kind: u32) -> Result<NewAttribute> {

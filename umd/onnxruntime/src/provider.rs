@@ -35,6 +35,9 @@ pub(crate) const NAME: &CStr = c"NvdlaExecutionProvider";
 /// The operator of a compiled group.
 const CONTEXT: &str = "EPContext";
 
+/// The positions of a group's nodes in the graph, and the group.
+type Placed = (Vec<usize>, Group);
+
 /// The provider of a session.
 pub(crate) struct Provider {
     pub(crate) api: Api,
@@ -163,7 +166,7 @@ impl Provider {
     }
 
     /// The groups, each with the positions of its nodes, and a summary.
-    fn divide(&self, graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<(Vec<(Vec<usize>, Group)>, String)> {
+    fn divide(&self, graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<(Vec<Placed>, String)> {
         let model = graph::model(self.api, graph, nodes)?;
         let kinds = kinds(&model);
         let survey = survey::of_model(&model, None, &model::Options::default(), false);

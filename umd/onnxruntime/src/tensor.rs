@@ -79,11 +79,6 @@ impl Port {
         let real = |integer: f32| (integer - zero) * scale;
         let values: Vec<f32> = match self.kind as u32 {
             sys::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT => {
-                // SAFETY: every pattern of bits is a number.
-                let (before, values, after) = unsafe { bytes.align_to::<f32>() };
-                if before.is_empty() && after.is_empty() && !self.channels_last {
-                    return Ok(with(values));
-                }
                 bytes.as_chunks().0.iter().map(|&bytes| f32::from_ne_bytes(bytes)).collect()
             }
             sys::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16 => {
