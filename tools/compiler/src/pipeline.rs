@@ -7,7 +7,7 @@
 //!   ─lower(bands)→ Program ─fly, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
 //! ```
 //!
-//! Bands of lines and SRAM are candidates ([`Candidates`]): the program is lowered without and with them, and the better one is
+//! Bands of lines and SRAM are candidates (`Candidates`): the program is lowered without and with them, and the better one is
 //! kept. Winograd's mode is chosen per convolution by its cost ([`crate::codegen::winograd`]), and the layers of mixed precision by
 //! what they lose on the model ([`crate::evaluate::mixed`]).
 

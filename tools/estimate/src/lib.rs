@@ -2,7 +2,7 @@
 
 //! Estimates how long NVDLA takes for an operation, by formulas from the configuration's parameters, without running it.
 //!
-//! One function per unit takes the shape of an operation, the hardware's [`Config`] and its [`Memory`], and returns an
+//! One function per unit takes the shape of an operation, the hardware's `Config` and its [`Memory`], and returns an
 //! [`Estimate`]: the cycles, and what limits them. [`pipeline`] is for operations that are connected on the fly and run together
 //! (a convolution, its SDP, a PDP after it). A shape is a small structure that a compiler can fill without a descriptor;
 //! `from_descriptors` makes one from a loadable's descriptors.

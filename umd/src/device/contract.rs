@@ -73,7 +73,7 @@ pub trait Device: Buffers + Send {
     }
 
     /// The buffer's pages, which its owner accesses while the device works for another. Without them a device cannot be
-    /// [`Shared`].
+    /// `Shared`.
     fn pages(&self, handle: Handle) -> Option<Arc<Pages>> {
         let _ = handle;
         None

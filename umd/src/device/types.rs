@@ -13,7 +13,7 @@ use nvdla_uapi::desc::OpType;
 pub struct Handle(pub(crate) u32);
 
 impl Handle {
-    /// The handle of the buffer that a [`Device`] gave this number.
+    /// The handle of the buffer that a `Device` gave this number.
     pub const fn new(number: u32) -> Self {
         Self(number)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Converts nodes to steps: one function per operator or group of operators. [`fuse`] then joins steps.
+//! Converts nodes to steps: one function per operator or group of operators. `fuse` then joins steps.
 
 use std::collections::HashSet;
 

@@ -334,7 +334,7 @@ fn derive(graph: &Graph, ranges: &mut Ranges) {
 }
 
 /// Completes the ranges of a graph. Those in `given` stay, and those of operators that only move or limit values are derived.
-/// Others come from `measured`, or are those that the operators allow ([`bounds_from`]). Sums of convolutions have no range if they are
+/// Others come from `measured`, or are those that the operators allow (`bounds_from`). Sums of convolutions have no range if they are
 /// not measured: those that are possible are far larger than those that occur.
 pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Ranges {
     let mut ranges = given;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The program of a network: the buffers of its tensors, and the operations of each step. Each unit's operations are in a file of
-//! their own, as methods of [`Lowering`].
+//! their own, as methods of `Lowering`.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

@@ -6,7 +6,7 @@
 //! the run accesses is inside: its buffer holds the lines of one band, so lines that two bands need are computed twice. All other
 //! tensors are whole, and each band adds lines to them.
 //!
-//! [`choose`] finds the runs. At a step, the pool holds the whole tensors that are made before or at the step and read at
+//! `choose` finds the runs. At a step, the pool holds the whole tensors that are made before or at the step and read at
 //! it or later. In a run it also holds the bands of the tensors inside. Both depend on the run alone, so dynamic programming over
 //! all runs finds those of the least time for a given pool. With [`Optimize::Memory`] the size of the pool is the one with the
 //! least product of size and squared time: a pool that is 2% smaller is chosen if the time grows by less than 1%.
