@@ -89,7 +89,7 @@ fn mistakes_are_explained() {
         assert!(compile(&["--sram", size]).contains("is not a number of bytes, such as 65536, 512K or 1M"), "{size}");
     }
     let other = error(&[&example("README.md"), "-o", "none.nvdla", "--config", "nv_small"]);
-    assert!(other.contains("the extension is none of .onnx, .param"), "{other}");
+    assert!(other.contains("the extension is none of .onnx, .tflite, .param"), "{other}");
 }
 
 #[test]

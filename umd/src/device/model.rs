@@ -50,6 +50,8 @@ pub struct ModelDevice {
     active: bool,
     /// Ends the running task.
     cancel: Option<Cancel>,
+    /// The end of the running task, once it is known.
+    limit: Option<Limit>,
     #[cfg(feature = "cli")]
     recording: Option<Recording>,
 }
@@ -101,6 +103,7 @@ impl ModelDevice {
             mute: false,
             active: false,
             cancel: None,
+            limit: None,
             #[cfg(feature = "cli")]
             recording: None,
         }
@@ -287,6 +290,7 @@ impl Driven for ModelDevice {
         #[cfg(not(feature = "cli"))]
         let _ = task;
         self.active = true;
+        self.limit = None;
         Ok(())
     }
 
@@ -347,7 +351,9 @@ impl Driven for ModelDevice {
             std::thread::sleep(POLL_INTERVAL);
         }
         // An operation that exceeds the limit stops by itself.
-        let end = Limit::new(clock.end(), self.cancel.as_ref().map(Cancel::flag));
+        let cancel = &self.cancel;
+        let limit = self.limit.get_or_insert_with(|| Limit::new(clock.end(), cancel.as_ref().map(Cancel::flag)));
+        let end = limit.clone();
         let mut memory = TaskView { store: &mut self.store, reach: &ticket.reach };
         let ran = !self.mute && self.model.run_until(&mut memory, &end);
         let interrupted = self.model.interrupt() && {
