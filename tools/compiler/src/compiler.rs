@@ -6,6 +6,7 @@
 //! use std::path::Path;
 //! use nvdla_compiler::compiler::Compiler;
 //! use nvdla_compiler::import::model::{Model, Options};
+//! use nvdla_compiler::ir::Preprocess;
 //! use nvdla_uapi::config::Config;
 //!
 //! let model = Model::open(Path::new("model.onnx"), &Options::default())?;

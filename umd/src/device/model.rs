@@ -50,6 +50,8 @@ pub struct ModelDevice {
     active: bool,
     /// Ends the running task.
     cancel: Option<Cancel>,
+    /// Whether the running task has a deadline of the caller's.
+    timed: bool,
     /// The end of the running task, once it is known.
     limit: Option<Limit>,
     #[cfg(feature = "cli")]
@@ -103,6 +105,7 @@ impl ModelDevice {
             mute: false,
             active: false,
             cancel: None,
+            timed: false,
             limit: None,
             #[cfg(feature = "cli")]
             recording: None,
@@ -252,6 +255,7 @@ impl Device for ModelDevice {
         may_compute()?;
         // An observer need not be able to run on another thread.
         let limit = timeout.unwrap_or(TIME_LIMIT);
+        self.timed = timeout.is_some();
         if self.info.kind == Kind::Model && observer.is_none() {
             return inside_pool(|| {
                 let _awake = Awake::new();
@@ -344,7 +348,7 @@ impl Driven for ModelDevice {
             return Err(Error::Deadline { timeout: clock.limit, failure: Box::new(failure) });
         }
         if !(self.active || progressed) {
-            if !self.mute && !poll {
+            if !(self.mute && self.timed || poll) {
                 // The device will not become active again, so waiting for the deadline would not help.
                 return Err(Error::Stuck { failure: self.end() });
             }
