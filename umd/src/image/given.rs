@@ -64,6 +64,9 @@ impl Given {
             }
         }
         if let Some(normalize) = self.normalize {
+            if !normalize.is_normal() {
+                return Err(Error::Normalize(normalize));
+            }
             if !channels().all(|k| same(normalize, pictures.channel(k).1)) {
                 return contradiction("divisor", normalize.to_string(), listed(&|k| pictures.channel(k).1));
             }
