@@ -327,7 +327,7 @@ class Tests(unittest.TestCase):
         # The loadable says how pictures become values: what contradicts it is refused, and what repeats it changes nothing.
         self.raises("file", picture(mean=(1.0, 2.0)), "compiled for the mean")
         self.raises("file", picture(normalize=2), "compiled for the divisor")
-        self.raises("file", picture(normalize=0), "normalize is 0")
+        self.raises("argument", picture(normalize=0), "normalize is 0")
         picture(order=None)()
         picture(mean=np.zeros(3, np.float32), normalize=np.float32(255), order="rgb")()
 
