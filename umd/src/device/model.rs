@@ -348,8 +348,9 @@ impl Driven for ModelDevice {
             return Err(Error::Deadline { timeout: clock.limit, failure: Box::new(failure) });
         }
         if !(self.active || progressed) {
-            if !(self.mute && self.timed || poll) {
-                // The device will not become active again, so waiting for the deadline would not help.
+            let awaited = self.timed || self.cancel.is_some();
+            if !(self.mute && awaited || poll) {
+                // The device will not become active again, and neither a deadline nor another thread ends the task.
                 return Err(Error::Stuck { failure: self.end() });
             }
             std::thread::sleep(POLL_INTERVAL);
