@@ -781,6 +781,7 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
             let of = |values: &[f32]| values[if values.len() == 1 { 0 } else { c }];
             for post in &step.post_ops {
                 value = match post {
+                    PostOp::Mean => value,
                     PostOp::Affine(scale, shift) => value * of(scale) + of(shift),
                     PostOp::Relu => value.max(0.0),
                     PostOp::Slopes(slopes) => {

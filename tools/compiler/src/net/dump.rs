@@ -10,6 +10,7 @@ use super::step::{Net, PostOp};
 fn name(post: &PostOp) -> String {
     match post {
         PostOp::Affine(scale, shift) => format!("affine of {} values", scale.len().max(shift.len())),
+        PostOp::Mean => "minus the mean".to_owned(),
         PostOp::Relu => "ReLU".to_owned(),
         PostOp::Slopes(slopes) => format!("{} slopes", slopes.len()),
         PostOp::Most(limit) => format!("at most {limit}"),

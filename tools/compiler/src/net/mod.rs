@@ -4,5 +4,7 @@
 
 pub mod access;
 pub mod dump;
+#[cfg(test)]
+pub(crate) mod example;
 pub mod step;
 pub mod verify;

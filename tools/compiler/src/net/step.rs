@@ -63,6 +63,8 @@ pub enum Combine {
 pub enum PostOp {
     /// scale * x + shift, both one value or one per channel.
     Affine(Vec<f32>, Vec<f32>),
+    /// Minus the mean of the step's input, which is given as bytes. The quantizer knows its values.
+    Mean,
     /// max(x, 0)
     Relu,
     /// Slopes for negative values, one value or one per channel.
@@ -267,6 +269,9 @@ impl Pipe {
                         return None;
                     }
                 }
+                PostOp::Mean if index == 0 && !conv && config.sdp_bn => {
+                    (pipe.affine, pipe.x2_shift) = (true, true);
+                }
                 PostOp::Relu if pipe.y.is_some() => return None,
                 PostOp::Relu if pipe.x2.is_none() && !pipe.x2_shift => pipe.x1_relu = true,
                 PostOp::Relu => {
@@ -285,6 +290,7 @@ impl Pipe {
                 }
                 PostOp::Table(..) if config.sdp_lut && config.sdp_ew => pipe.table = Some(index),
                 PostOp::Affine(..)
+                | PostOp::Mean
                 | PostOp::Slopes(_)
                 | PostOp::Most(_)
                 | PostOp::Least(_)

@@ -102,7 +102,7 @@ impl Quantizer<'_> {
                 }
                 PostOp::Most(limit) => x2.alu = Some((AluAlgorithm::Min, layer(f64::from(*limit)))),
                 PostOp::Least(limit) => x2.alu = Some((AluAlgorithm::Max, layer(f64::from(*limit)))),
-                PostOp::Affine(..) | PostOp::Relu | PostOp::Table(..) | PostOp::Within(..) => {}
+                PostOp::Affine(..) | PostOp::Mean | PostOp::Relu | PostOp::Table(..) | PostOp::Within(..) => {}
             }
             stages.x2 = Some(x2);
         }

@@ -319,7 +319,7 @@ impl Quantizer<'_> {
                     x2.alu = Some((algorithm, Operand::Layer(values[0].into())));
                     x2.shift = left;
                 }
-                PostOp::Affine(..) | PostOp::Relu | PostOp::Table(..) | PostOp::Within(..) => {}
+                PostOp::Affine(..) | PostOp::Mean | PostOp::Relu | PostOp::Table(..) | PostOp::Within(..) => {}
             }
             stages.x2 = Some(x2);
         }

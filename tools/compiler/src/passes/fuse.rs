@@ -185,3 +185,26 @@ fn drop_unused(net: &mut Net) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::config::NV_SMALL;
+
+    use super::*;
+    use crate::net::example::{convolution, net, step};
+
+    /// SDP's functions join the convolution before them, unless something else reads its output.
+    #[test]
+    fn functions_join_the_step_that_makes_their_argument() {
+        let steps = || vec![step(convolution(3, 4, 3), &[0], vec![], 1), step(Kind::Copy, &[1], vec![PostOp::Relu], 2)];
+        let shapes = [[3, 5, 5], [4, 5, 5], [4, 5, 5]];
+        let mut joined = net(&shapes, steps());
+        fuse(&mut joined, &NV_SMALL);
+        assert_eq!(joined.steps.len(), 1);
+        assert_eq!((joined.steps[0].output, &joined.steps[0].post_ops), (2, &vec![PostOp::Relu]));
+        let mut apart = net(&shapes, steps());
+        apart.outputs.push(1);
+        fuse(&mut apart, &NV_SMALL);
+        assert_eq!(apart.steps.len(), 2);
+    }
+}

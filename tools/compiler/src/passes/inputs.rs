@@ -125,10 +125,9 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
             post_ops.push(PostOp::Affine(in_memory(scale), in_memory(shift)));
             inputs.known.remove(&input);
         } else {
-            // The quantizer knows the values of an input's integers. Here only their order in memory matters, and whether there
-            // is an addend.
+            // The quantizer knows the values of an input's integers. Here only their order in memory matters.
             if !zero {
-                post_ops.push(PostOp::Affine(vec![1.0], vec![f32::MIN_POSITIVE]));
+                post_ops.push(PostOp::Mean);
             }
             let mut preprocess = known.preprocess.clone();
             preprocess.mean = in_memory(each().map(|c| known.preprocess.channel(c).0).collect());
@@ -191,4 +190,39 @@ fn reads_images(conv: &Convolution, components: u32) -> bool {
         && conv.op.kernel.iter().all(|&extent| extent <= LARGEST_KERNEL)
         && conv.op.kernel[1] as u32 * components <= 128
         && conv.op.stride.iter().all(|&stride| stride <= LARGEST_STRIDE)
+}
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::config::NV_SMALL;
+
+    use super::*;
+    use crate::net::example::{convolution, net, step};
+
+    fn given(net: &mut Net, mean: f32) -> Given {
+        let preprocess = Preprocess { mean: vec![mean], std: vec![64.0], ..Preprocess::default() };
+        inputs(net, &Options { inputs: vec![Some(preprocess)], ..Options::new(&NV_SMALL) })
+    }
+
+    /// A convolution reads a picture of three channels as it is: blue first.
+    #[test]
+    fn a_convolution_reads_an_image() {
+        let mut net = net(&[[3, 5, 5], [4, 5, 5]], vec![step(convolution(3, 4, 3), &[0], vec![], 1)]);
+        let given = given(&mut net, 127.5);
+        assert_eq!(given.images, HashMap::from([(0, vec![2, 1, 0])]));
+        assert_eq!(net.steps.len(), 1);
+    }
+
+    /// Any other step reads a copy, whose channels are put into order, and from which the mean is subtracted.
+    #[test]
+    fn other_steps_read_a_copy() {
+        for (mean, post_ops) in [(127.5, vec![PostOp::Mean]), (0.0, vec![])] {
+            let relu = step(Kind::Copy, &[0], vec![PostOp::Relu], 1);
+            let mut net = net(&[[3, 5, 5], [3, 5, 5]], vec![relu]);
+            assert!(given(&mut net, mean).images.is_empty());
+            let kinds: Vec<&str> = net.steps.iter().map(|step| step.kind.name()).collect();
+            assert_eq!(kinds, ["copy", "order of channels (no operation)", "copy"]);
+            assert_eq!(net.steps[0].post_ops, post_ops);
+        }
+    }
 }

@@ -544,3 +544,26 @@ pub fn identity(from: TensorId, to: TensorId, channels: u32, node: String) -> St
     let nodes = if node.is_empty() { Vec::new() } else { vec![node] };
     Step { nodes, kind: Kind::Convolution(Box::new(conv)), inputs: vec![from], post_ops: Vec::new(), output: to }
 }
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::config::NV_SMALL;
+
+    use super::*;
+    use crate::net::example::{convolution, net, step};
+
+    /// Each part of a concatenation is in atoms of its own, and all parts are in one buffer.
+    #[test]
+    fn parts_of_a_concatenation_share_a_buffer() {
+        let steps = vec![
+            step(convolution(3, 5, 3), &[0], vec![], 1),
+            step(convolution(3, 3, 1), &[0], vec![], 2),
+            step(Kind::Concat(0), &[1, 2], vec![], 3),
+        ];
+        let net = net(&[[3, 4, 4], [5, 4, 4], [3, 4, 4], [8, 4, 4]], steps);
+        let placed = place(net, &NV_SMALL, Precision::Int8, &HashMap::new()).unwrap();
+        assert_eq!(*placed.maps[&3].of, [0, 1, 2, 3, 4, 8, 9, 10]);
+        let places = [1, 2, 3].map(|id| (placed.positions[&id].root, placed.positions[&id].start));
+        assert_eq!(places, [(3, [0; 3]), (3, [1, 0, 0]), (3, [0; 3])]);
+    }
+}

@@ -121,3 +121,27 @@ impl Converter<'_> {
         self.steps.push(Step { nodes, kind: Kind::Copy, inputs, post_ops, output: into });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::config::NV_FULL;
+
+    use super::*;
+    use crate::net::example::{convolution, net, step};
+    use crate::options::Options;
+    use crate::passes::inputs::inputs;
+
+    /// A chosen convolution reads a copy of 16 bits of the network's input, which has 8.
+    #[test]
+    fn a_copy_converts_what_has_another_precision() {
+        let steps = vec![step(convolution(3, 4, 3), &[0], vec![], 1)];
+        let mut net = net(&[[3, 5, 5], [4, 5, 5]], steps);
+        let given = inputs(&mut net, &Options::new(&NV_FULL));
+        let copies = widen(&mut net, &HashSet::from([1]), |_| false, &given.inputs);
+        let kinds: Vec<&str> = net.steps.iter().map(|step| step.kind.name()).collect();
+        assert_eq!(kinds, ["copy", "convolution"]);
+        let copy = net.steps[0].output;
+        assert_eq!(copies, HashMap::from([(copy, 0)]));
+        assert_eq!([0, 1, copy].map(|id| net.tensors[id].wide), [false, true, true]);
+    }
+}
