@@ -19,7 +19,7 @@ pub(crate) fn net(shapes: &[[u32; 3]], steps: Vec<Step>) -> Net {
         wide: false,
     };
     let tensors: Vec<Tensor> = shapes.iter().enumerate().map(tensor).collect();
-    Net { inputs: vec![0], outputs: vec![tensors.len() - 1], tensors, steps }
+    Net { inputs: vec![0], outputs: vec![tensors.len() - 1], tensors, steps, within: Vec::new() }
 }
 
 /// A convolution with stride 1 that keeps the size.
