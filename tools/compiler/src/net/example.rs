@@ -19,7 +19,7 @@ pub(crate) fn net(shapes: &[[u32; 3]], steps: Vec<Step>) -> Net {
         wide: false,
     };
     let tensors: Vec<Tensor> = shapes.iter().enumerate().map(tensor).collect();
-    Net { inputs: vec![0], outputs: vec![tensors.len() - 1], tensors, steps, within: Vec::new() }
+    Net { inputs: vec![0], outputs: vec![tensors.len() - 1], tensors, steps, within: Vec::new(), integers: false }
 }
 
 /// A convolution with stride 1 that keeps the size.
