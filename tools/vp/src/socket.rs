@@ -33,10 +33,10 @@ pub(crate) struct Socket {
 impl Socket {
     /// Listens on a path.
     pub(crate) fn listen(path: &Path) -> io::Result<(Self, UnixListener)> {
-        let listener = match UnixListener::bind(path) {
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+        let listener = match bind(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 remove_abandoned(path)?;
-                UnixListener::bind(path)?
+                bind(path)?
             }
             result => result?,
         };
@@ -52,6 +52,16 @@ impl Drop for Socket {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// Makes a socket that accepts clients from the moment at which its path exists. Between `bind` and `listen` a socket refuses
+/// connections, as an abandoned one does, so it has another name until then.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let hidden = path.with_file_name(format!(".{}", std::process::id()));
+    let listener = UnixListener::bind(&hidden)?;
+    let named = std::fs::hard_link(&hidden, path);
+    std::fs::remove_file(&hidden)?;
+    named.map(|()| listener)
 }
 
 /// Removes a socket on which nobody listens.

@@ -341,10 +341,11 @@ proptest! {
     fn matrices_are_tensors(rows in 1..4u32, columns in 1..60u32, width in 1..60u32, npus in 1..6u32, element in element()) {
         let width = width.min(columns);
         let memory = machine(npus);
-        let matrix = Matrix::new(memory, 0, rows, columns, width, element).unwrap();
         let channels = columns.div_ceil(width);
         let c = u64::from(width).div_ceil(128 / u64::from(element)) * (128 / u64::from(element));
         let strides = Strides { n: c * u64::from(channels.div_ceil(npus)), c, h: u64::from(width), w: 1 };
+        prop_assume!(u64::from(rows) * strides.n * u64::from(element) <= memory.bytes());
+        let matrix = Matrix::new(memory, 0, rows, columns, width, element).unwrap();
         let tensor = addresses(memory, 0, Extents::new(rows, channels, 1, width), u64::from(element), strides);
         let naive = tensor.into_iter().filter_map(|(address, at)| {
             let column = at.c * width + at.w;
