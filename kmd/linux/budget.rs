@@ -51,11 +51,6 @@ impl Budget {
         }
     }
 
-    /// The bytes that are charged now.
-    pub(crate) fn charged(&self, kind: Kind) -> u64 {
-        self.count(kind).load(Relaxed)
-    }
-
     /// Charges the client with `bytes` until the value is dropped. Fails with `EBUSY` for tasks, `ENOMEM` for
     /// buffers and `ENOSPC` for SRAM if the client would exceed the limit.
     pub(crate) fn charge(self: &Arc<Self>, kind: Kind, bytes: u64) -> Result<Charge> {

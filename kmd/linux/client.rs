@@ -19,10 +19,7 @@ use kernel::{
 
 use super::{
     accelerator::Accelerator,
-    budget::{
-        Budget,
-        Kind, //
-    },
+    budget::Budget,
     driver::Driver,
     ffi,
     job::Jobs, //
@@ -112,19 +109,6 @@ unsafe extern "C" fn nvdla_client_busy_ns(file: *mut bindings::drm_file) -> u64 
     let file: &drm::File<Client> = unsafe { drm::File::from_raw(file) };
     let client = file.inner();
     client.accelerator.busy_ns(client.id())
-}
-
-/// Bytes of SRAM that the client has allocated, for fdinfo.
-///
-/// # Safety
-///
-/// `file` must be an open DRM file of this driver.
-#[no_mangle]
-#[allow(improper_ctypes_definitions)]
-unsafe extern "C" fn nvdla_client_sram(file: *mut bindings::drm_file) -> u64 {
-    // SAFETY: By this function's condition.
-    let file: &drm::File<Client> = unsafe { drm::File::from_raw(file) };
-    file.inner().budget.charged(Kind::Sram)
 }
 
 /// A file was opened: makes it a client of DRM's number. Returns 0 or an error, after which the file is to be closed.

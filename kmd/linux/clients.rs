@@ -31,7 +31,7 @@ type Queues = RBTree<u64, Queue>;
 /// The memory of a client that is about to be added or has been removed.
 pub(crate) type Node = RBTreeNode<u64, Queue>;
 
-/// The clients of a device, by number. Each is in one of three trees; a client moves between them without an allocation.
+/// The clients of a device, by number. Each is in one of four trees; a client moves between them without an allocation.
 pub(crate) struct Clients {
     /// Clients without tasks.
     idle: Queues,
@@ -39,18 +39,25 @@ pub(crate) struct Clients {
     blocked: Queues,
     /// Clients whose first task may run.
     ready: Queues,
+    /// Those of them whose first task is urgent.
+    urgent: Queues,
     /// The number from which the search for the next task begins.
     turn: u64,
 }
 
 impl Clients {
     pub(crate) fn new() -> Self {
-        Self { idle: RBTree::new(), blocked: RBTree::new(), ready: RBTree::new(), turn: 0 }
+        Self { idle: RBTree::new(), blocked: RBTree::new(), ready: RBTree::new(), urgent: RBTree::new(), turn: 0 }
     }
 
     /// A client that can be added without an allocation.
     pub(crate) fn node(client: u64) -> Result<Node> {
         RBTreeNode::new(client, Queue::new()?, GFP_KERNEL_ACCOUNT)
+    }
+
+    /// All trees.
+    fn trees(&mut self) -> [&mut Queues; 4] {
+        [&mut self.urgent, &mut self.ready, &mut self.blocked, &mut self.idle]
     }
 
     /// Adds a client. Its number is new.
@@ -60,17 +67,17 @@ impl Clients {
 
     /// Takes a client out with all its tasks, for the caller to drop without a lock.
     pub(crate) fn remove(&mut self, client: u64) -> Option<Node> {
-        [&mut self.ready, &mut self.blocked, &mut self.idle].into_iter().find_map(|tree| tree.remove_node(&client))
+        self.trees().into_iter().find_map(|tree| tree.remove_node(&client))
     }
 
     /// A client's queue.
     pub(crate) fn queue(&mut self, client: u64) -> Option<&mut Queue> {
-        [&mut self.ready, &mut self.blocked, &mut self.idle].into_iter().find_map(|tree| tree.get_mut(&client))
+        self.trees().into_iter().find_map(|tree| tree.get_mut(&client))
     }
 
     /// All clients.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&u64, &Queue)> {
-        [&self.ready, &self.blocked, &self.idle].into_iter().flatten()
+        [&self.urgent, &self.ready, &self.blocked, &self.idle].into_iter().flatten()
     }
 
     /// Queues tasks, for which the client's queue has room, and returns the number of the last.
@@ -88,22 +95,23 @@ impl Clients {
         Ok(sequence)
     }
 
-    /// Takes the next task: the first of the next client in turn that has one that may run. A client whose last tasks hung loses as
-    /// many turns, if others have tasks.
+    /// Takes the next task: the first of the next client in turn that has one that may run, an urgent one if there are any. A client
+    /// whose last tasks hung loses as many turns, if others have tasks.
     pub(crate) fn next(&mut self) -> Option<KBox<Job>> {
         let (mut first, mut looks) = (None, 0);
+        let tree = if self.urgent.is_empty() { &mut self.ready } else { &mut self.urgent };
         let client = loop {
-            let cursor = self.ready.cursor_lower_bound(&self.turn).or_else(|| self.ready.cursor_front())?;
+            let cursor = tree.cursor_lower_bound(&self.turn).or_else(|| tree.cursor_front())?;
             let client = *cursor.current().0;
             self.turn = client.saturating_add(1);
             looks += 1;
-            let skipped = self.ready.get_mut(&client)?.loses_turn();
+            let skipped = tree.get_mut(&client)?.loses_turn();
             if !skipped || first == Some(client) || looks == AT_ONCE {
                 break client;
             }
             first.get_or_insert(client);
         };
-        let job = self.ready.get_mut(&client)?.pop();
+        let job = tree.get_mut(&client)?.pop();
         self.sort(client);
         job
     }
@@ -124,7 +132,7 @@ impl Clients {
 
     /// Gives `end` each client that has tasks; it must take them all.
     pub(crate) fn end_all(&mut self, mut end: impl FnMut(&mut Queue)) {
-        for tree in [&mut self.ready, &mut self.blocked] {
+        for tree in [&mut self.urgent, &mut self.ready, &mut self.blocked] {
             while let Some(mut cursor) = tree.cursor_front_mut() {
                 end(cursor.current_mut().1);
                 self.idle.insert(cursor.remove_current().1);
@@ -135,12 +143,13 @@ impl Clients {
     /// Puts a client into the tree that is right for its first task.
     fn sort(&mut self, client: u64) {
         let Some(queue) = self.queue(client) else { return };
-        let (is_idle, is_ready) = (queue.len() == 0, queue.is_ready());
+        let (is_idle, is_ready, is_urgent) = (queue.len() == 0, queue.is_ready(), queue.is_urgent());
         let Some(node) = self.remove(client) else { return };
-        let tree = match (is_idle, is_ready) {
-            (true, _) => &mut self.idle,
-            (false, true) => &mut self.ready,
-            (false, false) => &mut self.blocked,
+        let tree = match (is_idle, is_ready, is_urgent) {
+            (true, ..) => &mut self.idle,
+            (false, true, true) => &mut self.urgent,
+            (false, true, false) => &mut self.ready,
+            (false, false, _) => &mut self.blocked,
         };
         tree.insert(node);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Fences: one for each task, exported to user space as a sync_file, in synchronisation objects and in the reservations of
- * buffers, and foreign ones that a task waits for.
+ * Fences: one for each task, exported to user space as a sync_file, in synchronisation objects and
+ * in the reservations of buffers, and foreign ones that a task waits for.
  */
 
 #include <linux/dma-fence.h>
@@ -29,8 +29,8 @@ static const char *nvdla_fence_timeline(struct dma_fence *fence)
 }
 
 /*
- * Without release and wait functions, the kernel's fence code does not use this table after the fence has signalled, so
- * that the module can unload.
+ * Without release and wait functions, the kernel's fence code does not use this table after the
+ * fence has signalled, so that the module can unload.
  */
 static const struct dma_fence_ops nvdla_fence_ops = {
 	.get_driver_name = nvdla_fence_driver,
@@ -40,10 +40,13 @@ static const struct dma_fence_ops nvdla_fence_ops = {
 /* Memory for a fence, which does not exist before nvdla_fence_begin(). */
 struct dma_fence *nvdla_fence_create(void)
 {
-	return kzalloc(sizeof(struct dma_fence), GFP_KERNEL_ACCOUNT);
+	return kzalloc_obj(struct dma_fence, GFP_KERNEL_ACCOUNT);
 }
 
-/* The context of a client's fences, which signal in the order of their numbers because its tasks end in that order. */
+/*
+ * The context of a client's fences, which signal in the order of their numbers because its tasks
+ * end in that order.
+ */
 u64 nvdla_fence_context(void)
 {
 	return dma_fence_context_alloc(1);
@@ -60,8 +63,8 @@ void nvdla_fence_discard(struct dma_fence *fence)
 }
 
 /*
- * Reserves a descriptor that polls readable when the fence has signalled. User space sees it only once it is installed;
- * until then it can be abandoned. Returns the descriptor or an error.
+ * Reserves a descriptor that polls readable when the fence has signalled. User space sees it only
+ * once it is installed; until then it can be abandoned. Returns the descriptor or an error.
  */
 int nvdla_fence_reserve(struct dma_fence *fence, struct sync_file **sync)
 {
@@ -106,8 +109,8 @@ void nvdla_fence_signal(struct dma_fence *fence, int error)
 }
 
 /*
- * The code between these two calls must end before a fence can signal. lockdep therefore reports what could wait for a
- * fence there. The works in worker.c call the kernel's functions directly.
+ * The code between these two calls must end before a fence can signal. lockdep therefore reports
+ * what could wait for a fence there. The works in worker.c call the kernel's functions directly.
  */
 bool nvdla_signalling_begin(void)
 {
@@ -131,10 +134,13 @@ static void nvdla_watch_signalled(struct dma_fence *fence, struct dma_fence_cb *
 	nvdla_worker_unblock(container_of(callback, struct nvdla_watch, callback)->worker);
 }
 
-/* Watches a fence, whose reference it takes over: the worker looks for tasks to start when it signals. */
+/*
+ * Watches a fence, whose reference it takes over: the worker looks for tasks to start when it
+ * signals.
+ */
 static struct nvdla_watch *nvdla_watch_of(struct dma_fence *fence, struct nvdla_worker *worker)
 {
-	struct nvdla_watch *watch = kzalloc(sizeof(*watch), GFP_KERNEL_ACCOUNT);
+	struct nvdla_watch *watch = kzalloc_obj(*watch, GFP_KERNEL_ACCOUNT);
 
 	if (!watch) {
 		dma_fence_put(fence);
@@ -157,8 +163,12 @@ struct nvdla_watch *nvdla_watch_create(int fd, struct nvdla_worker *worker)
 	return fence ? nvdla_watch_of(fence, worker) : ERR_PTR(-EBADF);
 }
 
-/* Watches the fence of a synchronisation object, or of a point on its timeline. -EINVAL if there is none yet. */
-struct nvdla_watch *nvdla_watch_sync(struct drm_file *file, u32 handle, u64 point, struct nvdla_worker *worker)
+/*
+ * Watches the fence of a synchronisation object, or of a point on its timeline. -EINVAL if there is
+ * none yet.
+ */
+struct nvdla_watch *nvdla_watch_sync(struct drm_file *file, u32 handle, u64 point,
+				     struct nvdla_worker *worker)
 {
 	struct dma_fence *fence;
 	int ret = drm_syncobj_find_fence(file, handle, point, 0, &fence);
@@ -167,10 +177,11 @@ struct nvdla_watch *nvdla_watch_sync(struct drm_file *file, u32 handle, u64 poin
 }
 
 /*
- * Watches all who use a buffer, or only those who write it. Its reservation is locked, and gets room for a fence. NULL if there
- * is nobody to wait for.
+ * Watches all who use a buffer, or only those who write it. Its reservation is locked, and gets
+ * room for a fence. NULL if there is nobody to wait for.
  */
-struct nvdla_watch *nvdla_watch_buffer(struct drm_gem_object *object, bool all, struct nvdla_worker *worker)
+struct nvdla_watch *nvdla_watch_buffer(struct drm_gem_object *object, bool all,
+				       struct nvdla_worker *worker)
 {
 	struct dma_fence *fence;
 	int ret = dma_resv_reserve_fences(object->resv, 1);
@@ -198,7 +209,7 @@ struct nvdla_target {
 /* Prepares it, so that nvdla_target_set() cannot fail. */
 struct nvdla_target *nvdla_target_create(struct drm_file *file, u32 handle, u64 point)
 {
-	struct nvdla_target *target = kzalloc(sizeof(*target), GFP_KERNEL_ACCOUNT);
+	struct nvdla_target *target = kzalloc_obj(*target, GFP_KERNEL_ACCOUNT);
 
 	if (!target)
 		return ERR_PTR(-ENOMEM);
@@ -238,21 +249,23 @@ void nvdla_target_destroy(struct nvdla_target *target)
 
 static int nvdla_compare(const void *left, const void *right)
 {
-	const struct drm_gem_object *a = *(struct drm_gem_object *const *)left, *b = *(struct drm_gem_object *const *)right;
+	const struct drm_gem_object *a = *(struct drm_gem_object *const *)left,
+				    *b = *(struct drm_gem_object *const *)right;
 
 	return a->resv < b->resv ? -1 : a->resv > b->resv;
 }
 
 /*
- * Locks the reservations of objects, each once: sorts the list, and returns how many objects at its beginning have different
- * reservations.
+ * Locks the reservations of objects, each once: sorts the list, and returns how many objects at its
+ * beginning have different reservations.
  */
-int nvdla_reservations_lock(struct drm_gem_object **objects, unsigned int count, struct ww_acquire_ctx **context)
+int nvdla_reservations_lock(struct drm_gem_object **objects, unsigned int count,
+			    struct ww_acquire_ctx **context)
 {
 	unsigned int index, kept = 0;
 	int ret;
 
-	*context = kzalloc(sizeof(**context), GFP_KERNEL);
+	*context = kzalloc_obj(**context);
 	if (!*context)
 		return -ENOMEM;
 	sort(objects, count, sizeof(*objects), nvdla_compare, NULL);
@@ -269,14 +282,16 @@ int nvdla_reservations_lock(struct drm_gem_object **objects, unsigned int count,
 	return ret;
 }
 
-void nvdla_reservations_unlock(struct drm_gem_object **objects, unsigned int count, struct ww_acquire_ctx *context)
+void nvdla_reservations_unlock(struct drm_gem_object **objects, unsigned int count,
+			       struct ww_acquire_ctx *context)
 {
 	drm_gem_unlock_reservations(objects, count, context);
 	kfree(context);
 }
 
 /*
- * Waits for those who write a buffer, or for all who use it, until a time of CLOCK_MONOTONIC. -ETIMEDOUT after that, and
+ * Waits for those who write a buffer, or for all who use it, until a time of CLOCK_MONOTONIC.
+ * -ETIMEDOUT after that, and
  * -ERESTARTSYS for a signal.
  */
 int nvdla_buffer_wait(struct drm_gem_object *object, bool all, u64 deadline_ns)
@@ -298,7 +313,9 @@ void nvdla_watch_destroy(struct nvdla_watch *watch)
 	kfree(watch);
 }
 
-/* 0 while the fence is pending, 1 when it has signalled without an error, else its negative error. */
+/*
+ * 0 while the fence is pending, 1 when it has signalled without an error, else its negative error.
+ */
 int nvdla_watch_status(struct nvdla_watch *watch)
 {
 	return dma_fence_get_status(watch->fence);

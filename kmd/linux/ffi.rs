@@ -110,6 +110,7 @@ extern "C" {
     fn nvdla_worker_may_log(worker: *mut c_void) -> bool;
     fn nvdla_process_name(name: *mut u8) -> c_int;
     fn nvdla_process_interrupted() -> bool;
+    fn nvdla_process_may_be_urgent() -> bool;
 }
 
 /// A task's own fence. It is signalled once: by [`Fence::signal`], or with `-ECANCELED` when it is dropped before.
@@ -353,6 +354,12 @@ impl Process {
     /// Its number.
     pub(crate) fn id(&self) -> u32 {
         self.pid.unsigned_abs()
+    }
+
+    /// Whether the tasks of the calling process may run before those of others.
+    pub(crate) fn may_be_urgent() -> bool {
+        // SAFETY: No conditions.
+        unsafe { nvdla_process_may_be_urgent() }
     }
 
     /// Yields to others. Returns whether the calling process has a signal, so that long work for it should end.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The functions of GEM objects. The kernel crate's plain GEM object has neither mmap nor a scatter table; this gives it both,
- * on the memory of memory.c.
+ * The functions of GEM objects. The kernel crate's plain GEM object has neither mmap nor a scatter
+ * table; this gives it both, on the memory of memory.c.
  */
 
 #include <linux/dma-buf.h>
@@ -40,7 +40,10 @@ static void nvdla_gem_close(struct drm_gem_object *object, struct drm_file *file
 	plain_funcs->close(object, file);
 }
 
-/* A buffer of another driver is exported by that driver, and memory without the kernel's page descriptions cannot be. */
+/*
+ * A buffer of another driver is exported by that driver, and memory without the kernel's page
+ * descriptions cannot be.
+ */
 static struct dma_buf *nvdla_gem_export(struct drm_gem_object *object, int flags)
 {
 	if (!nvdla_memory_has_pages(nvdla_object_memory(object)))
@@ -65,7 +68,8 @@ static int nvdla_gem_vmap(struct drm_gem_object *object, struct iosys_map *map)
 	return ret;
 }
 
-static vm_fault_t nvdla_gem_insert(struct vm_area_struct *vma, struct nvdla_memory *memory, size_t page)
+static vm_fault_t nvdla_gem_insert(struct vm_area_struct *vma, struct nvdla_memory *memory,
+				   size_t page)
 {
 	unsigned long address = vma->vm_start + ((page - vma->vm_pgoff) << PAGE_SHIFT);
 
@@ -83,8 +87,9 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 		int ret;
 
 		/*
-		 * From here on the exporter handles the mapping. Not every exporter sets these two fields. DRM's values
-		 * would put the object a second time when the mapping ends. DRM requires a mapping that cannot grow.
+		 * From here on the exporter handles the mapping. Not every exporter sets these two
+		 * fields. DRM's values would put the object a second time when the mapping ends.
+		 * DRM requires a mapping that cannot grow.
 		 */
 		vma->vm_private_data = NULL;
 		vma->vm_ops = NULL;
@@ -98,7 +103,10 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 	/* The device would not see writes to a private copy of a page. */
 	if (vma_is_cow_mapping(vma))
 		return -EINVAL;
-	/* DRM has found the object by a fake offset. The mapping itself begins at the object's first page. */
+	/*
+	 * DRM has found the object by a fake offset. The mapping itself begins at the object's
+	 * first page.
+	 */
 	vma->vm_pgoff -= drm_vma_node_start(&object->vma_node);
 	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTDUMP | VM_DONTEXPAND);
 	vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);
@@ -111,8 +119,9 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 }
 
 /*
- * mmap() maps all pages. They are missing only after the device was unbound, because DRM then removes all mappings. The
- * pages are still the buffer's, so they are mapped again, and the program does not get SIGBUS.
+ * mmap() maps all pages. They are missing only after the device was unbound, because DRM then
+ * removes all mappings. The pages are still the buffer's, so they are mapped again, and the program
+ * does not get SIGBUS.
  */
 static vm_fault_t nvdla_gem_fault(struct vm_fault *vmf)
 {
@@ -139,8 +148,8 @@ static const struct drm_gem_object_funcs nvdla_gem_funcs = {
 };
 
 /*
- * A buffer in SRAM has no pages, and other devices cannot access every SRAM. Nothing is known that could use one from another
- * driver.
+ * A buffer in SRAM has no pages, and other devices cannot access every SRAM. Nothing is known that
+ * could use one from another driver.
  */
 static struct dma_buf *nvdla_block_export(struct drm_gem_object *object, int flags)
 {
@@ -157,8 +166,8 @@ static const struct drm_gem_object_funcs nvdla_block_funcs = {
 };
 
 /*
- * Replaces the kernel crate's function table by one that adds memory to it. The crate has one table for all objects of a
- * type, so plain_funcs is the same for each object.
+ * Replaces the kernel crate's function table by one that adds memory to it. The crate has one table
+ * for all objects of a type, so plain_funcs is the same for each object.
  */
 void nvdla_gem_extend(struct drm_gem_object *object)
 {
@@ -169,8 +178,8 @@ void nvdla_gem_extend(struct drm_gem_object *object)
 }
 
 /*
- * The object behind a dma-buf descriptor, with a reference that the caller must put. It gets no handle, so the client's table
- * does not grow.
+ * The object behind a dma-buf descriptor, with a reference that the caller must put. It gets no
+ * handle, so the client's table does not grow.
  */
 struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, int fd)
 {

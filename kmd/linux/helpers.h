@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The C functions that the Rust part of the module calls because the kernel crate has no abstraction for them, and the
- * few Rust functions that C calls.
+ * The C functions that the Rust part of the module calls because the kernel crate has no
+ * abstraction for them, and the few Rust functions that C calls.
  */
 #ifndef NVDLA_HELPERS_H
 #define NVDLA_HELPERS_H
@@ -34,31 +34,31 @@ struct vm_operations_struct;
 struct ww_acquire_ctx;
 
 /* Flags of nvdla_memory_alloc(). */
-#define NVDLA_MEMORY_CACHED 1	/* the processor caches it, also if the device does not see the cache */
+#define NVDLA_MEMORY_CACHED 1 /* cached, whether the device sees the cache or not */
 
 /*
- * The memory behind a GEM object: contiguous in DMA addresses, because the hardware has no scatter list. ffi.rs has the first
- * members.
+ * The memory behind a GEM object: contiguous in DMA addresses, because the hardware has no scatter
+ * list. ffi.rs has the first members.
  */
 struct nvdla_memory {
-	u64 dma_address;	/* address for the device */
-	u64 size;		/* bytes */
-	struct nvdla_block *block;	/* part of the SRAM; NULL for other memory. The processor does not access it */
-	struct dma_buf *dma_buf;	/* another driver's memory, or NULL */
-	void *vaddr;		/* kernel address; NULL until nvdla_memory_open() */
-	struct nvdla_space *space;	/* the device that it was mapped for; NULL for SRAM */
-	struct list_head entry;	/* in the space's list while the device has a mapping */
-	struct page **pages;	/* scattered pages, or NULL */
-	struct page *first;	/* the first of contiguous pages, or NULL */
-	struct cma *area;	/* where contiguous pages come from; NULL for the page allocator */
-	struct sg_table table;	/* the pages, as they are mapped for the device */
-	struct dma_buf_attachment *attachment;	/* of another driver's memory */
-	struct sg_table *imported;	/* its mapping */
-	struct nvdla_pool *pool;	/* reserved memory that it is a part of, or NULL */
-	struct drm_mm_node node;	/* its place there */
-	bool uncached;		/* the processor's mappings are write-combined */
-	bool mapped;		/* `vaddr` is a mapping of its own */
-	bool lost;		/* a device that cannot be stopped may still write it: never freed */
+	u64 dma_address; /* address for the device */
+	u64 size; /* bytes */
+	struct nvdla_block *block; /* part of the SRAM, which only the device accesses, or NULL */
+	struct dma_buf *dma_buf; /* another driver's memory, or NULL */
+	void *vaddr; /* kernel address; NULL until nvdla_memory_open() */
+	struct nvdla_space *space; /* the device that it was mapped for; NULL for SRAM */
+	struct list_head entry; /* in the space's list while the device has a mapping */
+	struct page **pages; /* scattered pages, or NULL */
+	struct page *first; /* the first of contiguous pages, or NULL */
+	struct cma *area; /* where contiguous pages come from; NULL for the page allocator */
+	struct sg_table table; /* the pages, as they are mapped for the device */
+	struct dma_buf_attachment *attachment; /* of another driver's memory */
+	struct sg_table *imported; /* its mapping */
+	struct nvdla_pool *pool; /* reserved memory that it is a part of, or NULL */
+	struct drm_mm_node node; /* its place there */
+	bool uncached; /* the processor's mappings are write-combined */
+	bool mapped; /* `vaddr` is a mapping of its own */
+	bool lost; /* a device that cannot be stopped may still write it: never freed */
 };
 
 /* memory.c */
@@ -68,16 +68,19 @@ bool nvdla_space_is_translated(struct device *dev);
 struct drm_gem_object *nvdla_gem_import(struct drm_device *drm, struct dma_buf *buffer);
 struct nvdla_memory *nvdla_memory_alloc(struct drm_device *drm, u64 size, u32 flags);
 struct nvdla_memory *nvdla_memory_of_block(struct nvdla_block *block, u64 dma_address, u64 size);
-struct nvdla_memory *nvdla_memory_import(struct drm_device *drm, struct dma_buf_attachment *attachment,
+struct nvdla_memory *nvdla_memory_import(struct drm_device *drm,
+					 struct dma_buf_attachment *attachment,
 					 struct sg_table *table);
-void nvdla_memory_imported(struct nvdla_memory *memory, struct dma_buf_attachment *attachment, struct sg_table *table);
+void nvdla_memory_imported(struct nvdla_memory *memory, struct dma_buf_attachment *attachment,
+			   struct sg_table *table);
 void nvdla_memory_unmap(struct nvdla_memory *memory);
 void nvdla_memory_free(struct nvdla_memory *memory);
 int nvdla_memory_open(struct nvdla_memory *memory);
 int nvdla_memory_begin_read(struct nvdla_memory *memory);
 void nvdla_memory_end_read(struct nvdla_memory *memory);
 void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, size_t length);
-void nvdla_memory_write(const struct nvdla_memory *memory, u64 offset, const void *from, size_t length);
+void nvdla_memory_write(const struct nvdla_memory *memory, u64 offset, const void *from,
+			size_t length);
 u64 nvdla_memory_total(void);
 void nvdla_memory_lose(struct nvdla_memory *memory);
 unsigned long nvdla_memory_pfn(const struct nvdla_memory *memory, size_t index);
@@ -112,13 +115,17 @@ u64 nvdla_fence_context(void);
 void nvdla_fence_begin(struct dma_fence *fence, u64 context, u64 number);
 void nvdla_fence_discard(struct dma_fence *fence);
 void nvdla_fence_share(struct dma_fence *fence, struct drm_gem_object *object, bool write);
-struct nvdla_watch *nvdla_watch_sync(struct drm_file *file, u32 handle, u64 point, struct nvdla_worker *worker);
-struct nvdla_watch *nvdla_watch_buffer(struct drm_gem_object *object, bool all, struct nvdla_worker *worker);
+struct nvdla_watch *nvdla_watch_sync(struct drm_file *file, u32 handle, u64 point,
+				     struct nvdla_worker *worker);
+struct nvdla_watch *nvdla_watch_buffer(struct drm_gem_object *object, bool all,
+				       struct nvdla_worker *worker);
 struct nvdla_target *nvdla_target_create(struct drm_file *file, u32 handle, u64 point);
 void nvdla_target_set(struct nvdla_target *target, struct dma_fence *fence);
 void nvdla_target_destroy(struct nvdla_target *target);
-int nvdla_reservations_lock(struct drm_gem_object **objects, unsigned int count, struct ww_acquire_ctx **context);
-void nvdla_reservations_unlock(struct drm_gem_object **objects, unsigned int count, struct ww_acquire_ctx *context);
+int nvdla_reservations_lock(struct drm_gem_object **objects, unsigned int count,
+			    struct ww_acquire_ctx **context);
+void nvdla_reservations_unlock(struct drm_gem_object **objects, unsigned int count,
+			       struct ww_acquire_ctx *context);
 int nvdla_buffer_wait(struct drm_gem_object *object, bool all, u64 deadline_ns);
 int nvdla_fence_reserve(struct dma_fence *fence, struct sync_file **sync);
 void nvdla_fence_install(int fd, struct sync_file *sync);
@@ -141,6 +148,7 @@ void nvdla_power_connect(struct nvdla_power *power);
 void nvdla_power_manage(struct nvdla_power *power, void *core);
 void nvdla_power_wake(struct device *dev);
 void nvdla_power_unmanage(struct device *dev);
+unsigned long nvdla_power_rate(struct device *dev);
 int nvdla_power_get(struct device *dev);
 void nvdla_power_put(struct device *dev);
 
@@ -169,15 +177,16 @@ bool nvdla_worker_may_log(struct nvdla_worker *worker);
 /* process.c */
 int nvdla_process_name(char name[16]);
 bool nvdla_process_interrupted(void);
+bool nvdla_process_may_be_urgent(void);
 void nvdla_nap(u64 us);
 
 /* Rust. */
 struct nvdla_memory *nvdla_object_memory(struct drm_gem_object *object);
-struct drm_gem_object *nvdla_object_import(struct drm_device *drm, struct dma_buf_attachment *attachment,
+struct drm_gem_object *nvdla_object_import(struct drm_device *drm,
+					   struct dma_buf_attachment *attachment,
 					   struct sg_table *table);
 int nvdla_object_opened(struct drm_gem_object *object, struct drm_file *file);
 u64 nvdla_client_busy_ns(struct drm_file *file);
-u64 nvdla_client_sram(struct drm_file *file);
 int nvdla_client_opened(struct drm_file *file, u64 id);
 void nvdla_core_advance(void *core);
 void nvdla_core_unblock(void *core);

@@ -223,6 +223,8 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
         let sequence = guarded(dev, |dev, registered| queue_first(dev, registered, task, file))?;
         client.accelerator().wait_for_end(client.id(), sequence)?
     })
+    // Some tasks may have run, so the call cannot be restarted after a signal.
+    .map_err(|error| if error == ERESTARTSYS { EINTR } else { error })
 }
 
 /// Queues a task whose addresses are dma-buf descriptors, and returns its sequence number.
@@ -271,10 +273,16 @@ fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &F
     Ok(())
 }
 
-/// Queues tasks whose addresses are GEM handles. All are checked before the first is queued.
+/// Queues tasks whose addresses are GEM handles. After a signal nothing is queued, so the kernel may restart the call, if the
+/// program has asked for that, and after the freezer has interrupted it.
+fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
+    queue_tasks(dev, args, file).map_err(|error| if error == EINTR { ERESTARTSYS } else { error })
+}
+
+/// As [`submit`], with `EINTR` after a signal. All tasks are checked before the first is queued.
 ///
 /// The device is held only while tasks are queued, because reading tasks may take long and must not block an unbinding.
-fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
+fn queue_tasks(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
     let client = file.inner();
     let (accelerator, id) = (client.accelerator(), client.id());
     accelerator.trace_submit(id, args.num_tasks);
@@ -283,7 +291,7 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
         || args.sequence != 0
         || !matches!(args.out_fence, 0 | -1)
         || outs != [0; 3]
-        || args.flags & !queue::SUBMIT_OUT_FENCE != 0
+        || args.flags & !(queue::SUBMIT_OUT_FENCE | queue::SUBMIT_URGENT) != 0
         || args.num_tasks == 0
         || args.num_tasks > queue::MAX_TASKS
         || args.num_in_fences > queue::MAX_IN_FENCES
@@ -291,6 +299,10 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
         || args.num_out_syncs > queue::MAX_SYNCS
     {
         return Err(EINVAL);
+    }
+    let is_urgent = args.flags & queue::SUBMIT_URGENT != 0;
+    if is_urgent && !ffi::Process::may_be_urgent() {
+        return Err(EACCES);
     }
     args.out_fence = -1;
     accelerator.has_room(id, args.num_tasks as usize)?;
@@ -322,10 +334,12 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
         })?;
         let number = jobs.len() as u32;
         let deadline = Deadline::Absolute(args.deadline_ns);
-        jobs.push(accelerator.job(id, number, entries, deadline, charge).map_err(|refusal| {
+        let mut job = accelerator.job(id, number, entries, deadline, charge).map_err(|refusal| {
             refused = refusal.reason.map(|reason| (number, reason));
             refusal.error
-        })?);
+        })?;
+        job.is_urgent = is_urgent;
+        jobs.push(job);
         Ok(())
     })
     .inspect_err(|_| {

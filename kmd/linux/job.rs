@@ -232,6 +232,8 @@ pub(crate) struct Job {
     pub(crate) address_list: AddressList,
     /// Its time limit.
     pub(crate) deadline: Deadline,
+    /// Whether it runs before the tasks of clients whose first task is not urgent.
+    pub(crate) is_urgent: bool,
     /// The fence that is signalled when it has ended.
     pub(crate) fence: Fence,
     /// The fences that it waits for.
@@ -284,6 +286,7 @@ impl Job {
             task: Some(task),
             address_list,
             deadline,
+            is_urgent: false,
             fence,
             watches: KVec::new(),
             charge,

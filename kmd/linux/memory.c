@@ -2,10 +2,11 @@
 /*
  * The memory behind buffers, and its mapping for the device.
  *
- * Pages belong to the buffer and not to the driver's binding: they are allocated by the page allocator, from a contiguous
- * area or from reserved memory, mapped for the device with the DMA API, and freed without a device. A buffer may outlive the
- * binding, and the DMA API must not be used for a device without a driver. Therefore every mapping of a device is in a list,
- * and ends when the device is unbound.
+ * Pages belong to the buffer and not to the driver's binding: they are allocated by the page
+ * allocator, from a contiguous area or from reserved memory, mapped for the device with the DMA
+ * API, and freed without a device. A buffer may outlive the binding, and the DMA API must not be
+ * used for a device without a driver. Therefore every mapping of a device is in a list, and ends
+ * when the device is unbound.
  */
 
 #include <linux/cma.h>
@@ -35,8 +36,9 @@
 #include "helpers.h"
 
 /*
- * Reserved memory that only the device uses ("no-map"). The kernel has no mapping of it, so the driver makes one, and divides
- * it among buffers. Buffers hold a reference, because they may outlive the binding; the next binding finds it in the list.
+ * Reserved memory that only the device uses ("no-map"). The kernel has no mapping of it, so the
+ * driver makes one, and divides it among buffers. Buffers hold a reference, because they may
+ * outlive the binding; the next binding finds it in the list.
  */
 struct nvdla_pool {
 	struct kref references;
@@ -51,14 +53,16 @@ struct nvdla_pool {
 static LIST_HEAD(nvdla_pools);
 static DEFINE_MUTEX(nvdla_pools_lock);
 
-/* What a bound device can access. Buffers hold a reference, because they may outlive the binding. */
+/*
+ * What a bound device can access. Buffers hold a reference, because they may outlive the binding.
+ */
 struct nvdla_space {
 	struct kref references;
 	struct device *dev;
-	bool translated;	/* an IOMMU makes scattered pages contiguous */
-	struct rw_semaphore gate;	/* held for reading while memory is being mapped; protects `gone` */
-	bool gone;		/* the device is not bound any more */
-	struct mutex lock;	/* protects the list, and the mapping of what is in it */
+	bool translated; /* an IOMMU makes scattered pages contiguous */
+	struct rw_semaphore gate; /* held for reading while memory is mapped; protects `gone` */
+	bool gone; /* the device is not bound any more */
+	struct mutex lock; /* protects the list, and the mapping of what is in it */
 	struct list_head memories;
 	struct nvdla_pool *pool;	/* reserved memory that all buffers come from, or NULL */
 	dma_addr_t pool_address;	/* the device's address of the pool */
@@ -97,7 +101,7 @@ static struct nvdla_pool *nvdla_pool_get(const struct resource *range)
 			return pool;
 		}
 	}
-	pool = kzalloc(sizeof(*pool), GFP_KERNEL);
+	pool = kzalloc_obj(*pool);
 	if (!pool)
 		return ERR_PTR(-ENOMEM);
 	pool->vaddr = memremap(range->start, size, MEMREMAP_WC);
@@ -138,15 +142,16 @@ static void nvdla_memory_end(struct nvdla_memory *memory)
 		return;
 	list_del_init(&memory->entry);
 	if (memory->attachment)
-		dma_buf_unmap_attachment_unlocked(memory->attachment, memory->imported, DMA_BIDIRECTIONAL);
+		dma_buf_unmap_attachment_unlocked(memory->attachment, memory->imported,
+						  DMA_BIDIRECTIONAL);
 	else
 		dma_unmap_sgtable(dev, &memory->table, DMA_BIDIRECTIONAL, 0);
 	memory->imported = NULL;
 }
 
 /*
- * The device is about to be unbound, and does not access memory any more. All mappings for it end, and none begins after this.
- * What the buffers contain stays.
+ * The device is about to be unbound, and does not access memory any more. All mappings for it end,
+ * and none begins after this. What the buffers contain stays.
  */
 static void nvdla_space_end(struct nvdla_space *space)
 {
@@ -161,8 +166,8 @@ static void nvdla_space_end(struct nvdla_space *space)
 	list_for_each_entry_safe(memory, next, &space->memories, entry)
 		nvdla_memory_end(memory);
 	if (space->pool)
-		dma_unmap_phys(space->dev, space->pool_address, space->pool->size, DMA_BIDIRECTIONAL,
-			       DMA_ATTR_SKIP_CPU_SYNC);
+		dma_unmap_phys(space->dev, space->pool_address, space->pool->size,
+			       DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
 }
 
 static void nvdla_space_release(struct device *dev, void *resource)
@@ -203,7 +208,8 @@ bool nvdla_space_is_translated(struct device *dev)
 /* Finds the memory that the device tree reserves for the device. */
 static int nvdla_space_reserve(struct nvdla_space *space)
 {
-	struct device_node *region __free(device_node) = of_parse_phandle(space->dev->of_node, "memory-region", 0);
+	struct device_node *region __free(device_node) =
+		of_parse_phandle(space->dev->of_node, "memory-region", 0);
 	struct device *dev = space->dev;
 	struct resource range;
 	int ret;
@@ -226,21 +232,26 @@ static int nvdla_space_reserve(struct nvdla_space *space)
 		return dev_err_probe(dev, ret, "reserved memory %pr\n", &range);
 	}
 	/* The processor's mapping is not cached, so there is nothing to write back. */
-	space->pool_address = dma_map_phys(dev, space->pool->start, space->pool->size, DMA_BIDIRECTIONAL,
-					   DMA_ATTR_SKIP_CPU_SYNC);
+	space->pool_address = dma_map_phys(dev, space->pool->start, space->pool->size,
+					   DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
 	if (dma_mapping_error(dev, space->pool_address)) {
 		nvdla_pool_put(space->pool);
 		space->pool = NULL;
-		return dev_err_probe(dev, -ENXIO, "the device cannot access the reserved memory %pr\n", &range);
+		return dev_err_probe(dev, -ENXIO,
+				     "the device cannot access the reserved memory %pr\n", &range);
 	}
 	return 0;
 }
 
-/* The addresses that a device can use, before memory is mapped for it. It lives as long as the device is bound. */
+/*
+ * The addresses that a device can use, before memory is mapped for it. It lives as long as the
+ * device is bound.
+ */
 int nvdla_space_start(struct device *dev)
 {
-	struct nvdla_space **resource = devres_alloc(nvdla_space_release, sizeof(*resource), GFP_KERNEL);
-	struct nvdla_space *space = kzalloc(sizeof(*space), GFP_KERNEL);
+	struct nvdla_space **resource =
+		devres_alloc(nvdla_space_release, sizeof(*resource), GFP_KERNEL);
+	struct nvdla_space *space = kzalloc_obj(*space);
 
 	if (!resource || !space) {
 		devres_free(resource);
@@ -260,7 +271,10 @@ int nvdla_space_start(struct device *dev)
 	return dev->of_node ? nvdla_space_reserve(space) : 0;
 }
 
-/* Begins the mapping of memory for a device, which is not unbound before nvdla_space_leave(). -ENODEV if it has been. */
+/*
+ * Begins the mapping of memory for a device, which is not unbound before nvdla_space_leave().
+ * -ENODEV if it has been.
+ */
 static int nvdla_space_enter(struct nvdla_space *space)
 {
 	down_read(&space->gate);
@@ -326,12 +340,15 @@ static void nvdla_memory_free_pages(struct nvdla_memory *memory)
 }
 
 /*
- * Behind an IOMMU an allocation can take every page of the machine. The OOM killer would then end processes. A client that
- * asks for too much therefore gets an error.
+ * Behind an IOMMU an allocation can take every page of the machine. The OOM killer would then end
+ * processes. A client that asks for too much therefore gets an error.
  */
 #define NVDLA_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL | __GFP_ZERO)
 
-/* Pages from anywhere, in large pieces where there are some, because an IOMMU translates them faster. */
+/*
+ * Pages from anywhere, in large pieces where there are some, because an IOMMU translates them
+ * faster.
+ */
 static int nvdla_memory_scattered(struct nvdla_memory *memory)
 {
 	size_t index = 0, count = memory->size >> PAGE_SHIFT;
@@ -343,7 +360,10 @@ static int nvdla_memory_scattered(struct nvdla_memory *memory)
 		return -ENOMEM;
 	while (index < count) {
 		order = min_t(unsigned int, order, ilog2(count - index));
-		page = alloc_pages(order ? (NVDLA_GFP & ~__GFP_RETRY_MAYFAIL & ~__GFP_DIRECT_RECLAIM) : NVDLA_GFP, order);
+		page = alloc_pages(order ? (NVDLA_GFP & ~__GFP_RETRY_MAYFAIL &
+					    ~__GFP_DIRECT_RECLAIM) :
+					   NVDLA_GFP,
+				   order);
 		if (!page && !order)
 			return -ENOMEM;
 		if (!page) {
@@ -355,7 +375,8 @@ static int nvdla_memory_scattered(struct nvdla_memory *memory)
 		for (piece = 0; piece < 1U << order; piece++)
 			memory->pages[index++] = page + piece;
 	}
-	return sg_alloc_table_from_pages(&memory->table, memory->pages, count, 0, memory->size, GFP_KERNEL_ACCOUNT);
+	return sg_alloc_table_from_pages(&memory->table, memory->pages, count, 0, memory->size,
+					 GFP_KERNEL_ACCOUNT);
 }
 
 /* Whether the device can access these pages without a copy. */
@@ -368,7 +389,10 @@ static bool nvdla_memory_is_reached(struct nvdla_memory *memory)
 	return address != DMA_MAPPING_ERROR && address + memory->size - 1 <= limit;
 }
 
-/* The contiguous area for a memory: the device's own, or the common one, which single pages are not taken from. */
+/*
+ * The contiguous area for a memory: the device's own, or the common one, which single pages are not
+ * taken from.
+ */
 static struct cma *nvdla_memory_area(struct device *dev, size_t count)
 {
 #ifdef CONFIG_DMA_CMA
@@ -387,7 +411,8 @@ static int nvdla_memory_contiguous(struct nvdla_memory *memory)
 
 	memory->area = nvdla_memory_area(memory->space->dev, count);
 	if (memory->area)
-		memory->first = cma_alloc(memory->area, count, min(get_order(memory->size), 8), true);
+		memory->first =
+			cma_alloc(memory->area, count, min(get_order(memory->size), 8), true);
 	if (memory->first && nvdla_memory_is_reached(memory)) {
 		for (index = 0; index < count; index++)
 			clear_highpage(memory->first + index);
@@ -428,7 +453,8 @@ static int nvdla_memory_map(struct nvdla_memory *memory)
 		return -ENOMEM;
 	memory->dma_address = sg_dma_address(memory->table.sgl);
 	if (drm_prime_get_contiguous_size(&memory->table) < memory->size ||
-	    (memory->first && memory->dma_address != phys_to_dma(space->dev, page_to_phys(memory->first)))) {
+	    (memory->first &&
+	     memory->dma_address != phys_to_dma(space->dev, page_to_phys(memory->first)))) {
 		/* The DMA API would copy, and there is no moment for a copy. */
 		dma_unmap_sgtable(space->dev, &memory->table, DMA_BIDIRECTIONAL, 0);
 		return -ENOMEM;
@@ -445,7 +471,8 @@ static int nvdla_memory_reserved(struct nvdla_memory *memory)
 	int ret;
 
 	scoped_guard(mutex, &pool->lock)
-		ret = drm_mm_insert_node_generic(&pool->mm, &memory->node, memory->size, PAGE_SIZE, 0, 0);
+		ret = drm_mm_insert_node_generic(&pool->mm, &memory->node, memory->size, PAGE_SIZE,
+						 0, 0);
 	if (ret)
 		return -ENOMEM;
 	kref_get(&pool->references);
@@ -458,7 +485,7 @@ static int nvdla_memory_reserved(struct nvdla_memory *memory)
 
 static struct nvdla_memory *nvdla_memory_new(struct nvdla_space *space, u64 size)
 {
-	struct nvdla_memory *memory = kzalloc(sizeof(*memory), GFP_KERNEL_ACCOUNT);
+	struct nvdla_memory *memory = kzalloc_obj(*memory, GFP_KERNEL_ACCOUNT);
 
 	if (!memory)
 		return NULL;
@@ -471,7 +498,9 @@ static struct nvdla_memory *nvdla_memory_new(struct nvdla_space *space, u64 size
 	return memory;
 }
 
-/* Memory of whole pages, filled with zeros. The caller prevents the device from being unregistered. */
+/*
+ * Memory of whole pages, filled with zeros. The caller prevents the device from being unregistered.
+ */
 struct nvdla_memory *nvdla_memory_alloc(struct drm_device *drm, u64 size, u32 flags)
 {
 	struct device *dev = drm_dev_dma_dev(drm);
@@ -491,11 +520,13 @@ struct nvdla_memory *nvdla_memory_alloc(struct drm_device *drm, u64 size, u32 fl
 		nvdla_space_leave(space);
 		return ERR_PTR(-ENOMEM);
 	}
-	memory->uncached = space->pool || (!dev_is_dma_coherent(dev) && !(flags & NVDLA_MEMORY_CACHED));
+	memory->uncached = space->pool ||
+			   (!dev_is_dma_coherent(dev) && !(flags & NVDLA_MEMORY_CACHED));
 	if (space->pool) {
 		ret = nvdla_memory_reserved(memory);
 	} else {
-		ret = space->translated ? nvdla_memory_scattered(memory) : nvdla_memory_contiguous(memory);
+		ret = space->translated ? nvdla_memory_scattered(memory) :
+					  nvdla_memory_contiguous(memory);
 		if (!ret)
 			ret = nvdla_memory_map(memory);
 	}
@@ -519,7 +550,8 @@ struct nvdla_memory *nvdla_memory_of_block(struct nvdla_block *block, u64 dma_ad
 }
 
 /* Another driver's memory, attached and mapped by PRIME. */
-struct nvdla_memory *nvdla_memory_import(struct drm_device *drm, struct dma_buf_attachment *attachment,
+struct nvdla_memory *nvdla_memory_import(struct drm_device *drm,
+					 struct dma_buf_attachment *attachment,
 					 struct sg_table *table)
 {
 	struct nvdla_space *space = nvdla_space_of(drm_dev_dma_dev(drm));
@@ -535,14 +567,21 @@ struct nvdla_memory *nvdla_memory_import(struct drm_device *drm, struct dma_buf_
 	if (!memory)
 		return ERR_PTR(-ENOMEM);
 	memory->dma_address = sg_dma_address(table->sgl);
-	/* A mapping needs a reference of its own, because PRIME puts its reference before the memory is freed. */
+	/*
+	 * A mapping needs a reference of its own, because PRIME puts its reference before the
+	 * memory is freed.
+	 */
 	memory->dma_buf = buffer;
 	get_dma_buf(buffer);
 	return memory;
 }
 
-/* The import has succeeded: from now on the driver ends the attachment's mapping, and PRIME does not. */
-void nvdla_memory_imported(struct nvdla_memory *memory, struct dma_buf_attachment *attachment, struct sg_table *table)
+/*
+ * The import has succeeded: from now on the driver ends the attachment's mapping, and PRIME does
+ * not.
+ */
+void nvdla_memory_imported(struct nvdla_memory *memory, struct dma_buf_attachment *attachment,
+			   struct sg_table *table)
 {
 	guard(mutex)(&memory->space->lock);
 	memory->attachment = attachment;
@@ -559,7 +598,10 @@ void nvdla_memory_unmap(struct nvdla_memory *memory)
 	nvdla_memory_end(memory);
 }
 
-/* Frees it. The attachment of another driver's memory is released by nvdla_gem_free(), or by PRIME if the import failed. */
+/*
+ * Frees it. The attachment of another driver's memory is released by nvdla_gem_free(), or by PRIME
+ * if the import failed.
+ */
 void nvdla_memory_free(struct nvdla_memory *memory)
 {
 	nvdla_memory_unmap(memory);
@@ -568,7 +610,10 @@ void nvdla_memory_free(struct nvdla_memory *memory)
 
 		if (memory->vaddr)
 			dma_buf_vunmap_unlocked(memory->dma_buf, &map);
-		/* A device that cannot be stopped may still write the memory, which stays the exporter's then. */
+		/*
+		 * A device that cannot be stopped may still write the memory, which stays the
+		 * exporter's then.
+		 */
 		if (!memory->lost)
 			dma_buf_put(memory->dma_buf);
 	} else if (memory->mapped) {
@@ -612,7 +657,8 @@ static void *nvdla_memory_vmap(struct nvdla_memory *memory)
 		for (index = 0; index < count; index++)
 			pages[index] = memory->first + index;
 	}
-	vaddr = vmap(pages, count, VM_MAP, memory->uncached ? pgprot_writecombine(PAGE_KERNEL) : PAGE_KERNEL);
+	vaddr = vmap(pages, count, VM_MAP,
+		     memory->uncached ? pgprot_writecombine(PAGE_KERNEL) : PAGE_KERNEL);
 	if (pages != memory->pages)
 		kvfree(pages);
 	memory->mapped = vaddr;
@@ -620,7 +666,8 @@ static void *nvdla_memory_vmap(struct nvdla_memory *memory)
 }
 
 /*
- * Maps a memory for the kernel, if it is not mapped yet. Sleeps, and takes the reservation lock of another driver's memory.
+ * Maps a memory for the kernel, if it is not mapped yet. Sleeps, and takes the reservation lock of
+ * another driver's memory.
  * -EOPNOTSUPP for memory that the processor cannot access like normal memory.
  */
 int nvdla_memory_open(struct nvdla_memory *memory)
@@ -650,13 +697,14 @@ int nvdla_memory_open(struct nvdla_memory *memory)
 		if (!vaddr)
 			return -ENOMEM;
 	}
+	/* The mapping is complete before others see its address. */
 	smp_store_release(&memory->vaddr, vaddr);
 	return 0;
 }
 
 /*
- * Begins reads by the kernel of memory that nvdla_memory_open() has mapped: the exporter makes visible what devices have
- * written, and may wait for them.
+ * Begins reads by the kernel of memory that nvdla_memory_open() has mapped: the exporter makes
+ * visible what devices have written, and may wait for them.
  */
 int nvdla_memory_begin_read(struct nvdla_memory *memory)
 {
@@ -670,8 +718,9 @@ void nvdla_memory_end_read(struct nvdla_memory *memory)
 }
 
 /*
- * Copies from memory that user space and devices may write at the same time. The caller checks and uses the same copy:
- * the function is not inlined into its Rust callers, so the compiler cannot read the memory a second time instead.
+ * Copies from memory that user space and devices may write at the same time. The caller checks and
+ * uses the same copy: the function is not inlined into its Rust callers, so the compiler cannot
+ * read the memory a second time instead.
  */
 void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, size_t length)
 {
@@ -679,14 +728,16 @@ void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, 
 	barrier_data(to);
 }
 
-void nvdla_memory_write(const struct nvdla_memory *memory, u64 offset, const void *from, size_t length)
+void nvdla_memory_write(const struct nvdla_memory *memory, u64 offset, const void *from,
+			size_t length)
 {
 	memcpy(memory->vaddr + offset, from, length);
 }
 
 /*
- * The memory is never freed, also after the object is freed, because a device that cannot be stopped may still write it.
- * Another driver's memory keeps a reference to its exporter's buffer. A part of the SRAM or of reserved memory stays in use.
+ * The memory is never freed, also after the object is freed, because a device that cannot be
+ * stopped may still write it. Another driver's memory keeps a reference to its exporter's buffer. A
+ * part of the SRAM or of reserved memory stays in use.
  */
 void nvdla_memory_lose(struct nvdla_memory *memory)
 {
@@ -700,15 +751,17 @@ struct sg_table *nvdla_memory_table(const struct nvdla_memory *memory)
 	struct sg_table *table;
 	int ret;
 
-	table = kzalloc(sizeof(*table), GFP_KERNEL);
+	table = kzalloc_obj(*table);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
 	if (memory->pages) {
-		ret = sg_alloc_table_from_pages(table, memory->pages, count, 0, memory->size, GFP_KERNEL);
+		ret = sg_alloc_table_from_pages(table, memory->pages, count, 0, memory->size,
+						GFP_KERNEL);
 	} else {
 		ret = sg_alloc_table(table, 1, GFP_KERNEL);
 		if (!ret)
-			sg_set_page(table->sgl, pfn_to_page(nvdla_memory_pfn(memory, 0)), memory->size, 0);
+			sg_set_page(table->sgl, pfn_to_page(nvdla_memory_pfn(memory, 0)),
+				    memory->size, 0);
 	}
 	if (!ret)
 		return table;
@@ -716,7 +769,10 @@ struct sg_table *nvdla_memory_table(const struct nvdla_memory *memory)
 	return ERR_PTR(ret);
 }
 
-/* Whether every page has the kernel's description, which others need that map the memory. Not all reserved memory has. */
+/*
+ * Whether every page has the kernel's description, which others need that map the memory. Not all
+ * reserved memory has.
+ */
 bool nvdla_memory_has_pages(const struct nvdla_memory *memory)
 {
 	size_t index, count = memory->size >> PAGE_SHIFT;
@@ -730,12 +786,14 @@ bool nvdla_memory_has_pages(const struct nvdla_memory *memory)
 }
 
 /*
- * Makes writes of one side visible to the other, for memory that the processor caches and the device does not see. The processor
- * reads, writes, or both.
+ * Makes writes of one side visible to the other, for memory that the processor caches and the
+ * device does not see. The processor reads, writes, or both.
  */
 int nvdla_memory_sync(struct nvdla_memory *memory, bool read, bool write, bool to_device)
 {
-	enum dma_data_direction direction = !write ? DMA_FROM_DEVICE : read ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+	enum dma_data_direction direction = !write ? DMA_FROM_DEVICE :
+					    read   ? DMA_BIDIRECTIONAL :
+						     DMA_TO_DEVICE;
 	struct nvdla_space *space = memory->space;
 
 	if (!space || memory->uncached)

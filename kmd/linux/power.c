@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Starts, resets, suspends and resumes a device. Besides registers and the interrupt, a device tree may name clocks,
- * resets and reserved memory. All of them are optional, and all are released when the device is unbound.
+ * Starts, resets, suspends and resumes a device. Besides registers and the interrupt, a device tree
+ * may name clocks, resets and reserved memory. All of them are optional, and all are released when
+ * the device is unbound.
  */
 
 #include <linux/clk.h>
@@ -18,20 +19,25 @@
 
 #include "helpers.h"
 
-/* Microseconds for which reset lines are asserted. They are several cycles, also of a slow clock. */
+/*
+ * Microseconds for which reset lines are asserted. They are several cycles, also of a slow clock.
+ */
 #define NVDLA_RESET_US 10
 
-/* Milliseconds without a task after which the device is suspended, unless the administrator sets another delay. */
+/*
+ * Milliseconds without a task after which the device is suspended, unless the administrator sets
+ * another delay.
+ */
 #define NVDLA_AUTOSUSPEND_MS 200
 
 struct nvdla_power {
 	struct device *dev;
 	struct clk_bulk_data *clocks;
 	int num_clocks;
-	struct reset_control *lines;	/* NULL where there are none */
-	void *core;			/* what is told of suspend, resume and resets */
-	bool resetting;			/* a reset of the driver's own; protected by the device's lock */
-	bool silent;			/* the interrupt is disabled */
+	struct reset_control *lines; /* NULL where there are none */
+	void *core; /* what is told of suspend, resume and resets */
+	bool resetting; /* a reset of the driver's own; protected by the device's lock */
+	bool silent; /* the interrupt is disabled */
 };
 
 static void nvdla_power_release(struct device *dev, void *resource)
@@ -70,7 +76,10 @@ static int nvdla_start_tree(struct nvdla_power *power)
 	return 0;
 }
 
-/* Turns on what the device tree names, if the device is in one. The result lives as long as the device is bound. */
+/*
+ * Turns on what the device tree names, if the device is in one. The result lives as long as the
+ * device is bound.
+ */
 struct nvdla_power *nvdla_power_start(struct device *dev)
 {
 	struct nvdla_power *power = devres_alloc(nvdla_power_release, sizeof(*power), GFP_KERNEL);
@@ -87,9 +96,10 @@ struct nvdla_power *nvdla_power_start(struct device *dev)
 }
 
 /*
- * Sets how many address bits the device has, so that no buffer has an address that it cannot reach. Without an IOMMU
- * this sets the mask of the driver's own buffers only. With a mask for other drivers' buffers, the DMA API would
- * silently copy a buffer at a higher address. Without such a mask, the engine refuses the buffer.
+ * Sets how many address bits the device has, so that no buffer has an address that it cannot reach.
+ * Without an IOMMU this sets the mask of the driver's own buffers only. With a mask for other
+ * drivers' buffers, the DMA API would silently copy a buffer at a higher address. Without such a
+ * mask, the engine refuses the buffer.
  */
 int nvdla_power_reach(struct nvdla_power *power, u32 bits)
 {
@@ -99,9 +109,9 @@ int nvdla_power_reach(struct nvdla_power *power, u32 bits)
 }
 
 /*
- * Resets the device through its bus or its reset lines. Returns -ENOTSUPP if it has neither, and -EAGAIN while another
- * thread has locked the device. `held` says that the driver core has locked it for the caller, as in a probe, an
- * unbinding and a suspend.
+ * Resets the device through its bus or its reset lines. Returns -ENOTSUPP if it has neither, and
+ * -EAGAIN while another thread has locked the device. `held` says that the driver core has locked
+ * it for the caller, as in a probe, an unbinding and a suspend.
  */
 int nvdla_power_reset(struct nvdla_power *power, bool held)
 {
@@ -121,7 +131,10 @@ int nvdla_power_reset(struct nvdla_power *power, bool held)
 	return ret;
 }
 
-/* Disables or enables the interrupt, once. An INTx line may be shared, so it is disabled in the device. */
+/*
+ * Disables or enables the interrupt, once. An INTx line may be shared, so it is disabled in the
+ * device.
+ */
 static void nvdla_power_silence(struct nvdla_power *power, bool silent)
 {
 	struct device *dev = power->dev;
@@ -134,7 +147,8 @@ static void nvdla_power_silence(struct nvdla_power *power, bool silent)
 		pci_intx(to_pci_dev(dev), !silent);
 		return;
 	}
-	irq = dev_is_pci(dev) ? pci_irq_vector(to_pci_dev(dev), 0) : platform_get_irq(to_platform_device(dev), 0);
+	irq = dev_is_pci(dev) ? pci_irq_vector(to_pci_dev(dev), 0) :
+				platform_get_irq(to_platform_device(dev), 0);
 	if (irq <= 0)
 		return;
 	if (silent)
@@ -144,8 +158,8 @@ static void nvdla_power_silence(struct nvdla_power *power, bool silent)
 }
 
 /*
- * Disables the interrupt, and bus mastering, of a device that cannot be stopped in another way. The accesses of a device that
- * is not on PCI go on.
+ * Disables the interrupt, and bus mastering, of a device that cannot be stopped in another way. The
+ * accesses of a device that is not on PCI go on.
  */
 void nvdla_power_isolate(struct nvdla_power *power)
 {
@@ -226,8 +240,9 @@ static const struct dev_pm_ops nvdla_pm_ops = {
 };
 
 /*
- * Somebody else resets the device, with the device's lock held: an administrator, or the bus after an error. What the core
- * knows of the registers is not true any more. A reset of the driver's own ends here too, and the core knows of it.
+ * Somebody else resets the device, with the device's lock held: an administrator, or the bus after
+ * an error. What the core knows of the registers is not true any more. A reset of the driver's own
+ * ends here too, and the core knows of it.
  */
 static void nvdla_pci_reset_prepare(struct pci_dev *pdev)
 {
@@ -248,7 +263,8 @@ static void nvdla_pci_reset_done(struct pci_dev *pdev)
 static pci_ers_result_t nvdla_pci_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
 	nvdla_pci_reset_prepare(pdev);
-	return state == pci_channel_io_perm_failure ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_NEED_RESET;
+	return state == pci_channel_io_perm_failure ? PCI_ERS_RESULT_DISCONNECT :
+						      PCI_ERS_RESULT_NEED_RESET;
 }
 
 static pci_ers_result_t nvdla_pci_slot_reset(struct pci_dev *pdev)
@@ -265,7 +281,9 @@ static const struct pci_error_handlers nvdla_pci_error_handlers = {
 	.reset_done = nvdla_pci_reset_done,
 };
 
-/* The machine is switched off, or another kernel is started: the device must not write its memory. */
+/*
+ * The machine is switched off, or another kernel is started: the device must not write its memory.
+ */
 static void nvdla_shutdown(struct device *dev)
 {
 	struct nvdla_power *power = nvdla_power_of(dev);
@@ -288,12 +306,13 @@ static void nvdla_platform_shutdown(struct platform_device *pdev)
 }
 
 /*
- * Tells the core of suspend, resume and resets from now on. The kernel crate's bus drivers have no such callbacks, so they are
- * put into the C driver that it registered; it is the same for each of its devices.
+ * Tells the core of suspend, resume and resets from now on. The kernel crate's bus drivers have no
+ * such callbacks, so they are put into the C driver that it registered; it is the same for each of
+ * its devices.
  *
- * The administrator chooses with power/control in sysfs whether the device is suspended between tasks, as for every PCI
- * device. It saves power. A task that resumes the device takes longer, because the registers are set up again. This is
- * the last step of a probe.
+ * The device is suspended between tasks, which saves power. A task that resumes it takes longer,
+ * because the registers are set up again. The administrator can prevent that with power/control in
+ * sysfs. This is the last step of a probe.
  */
 void nvdla_power_manage(struct nvdla_power *power, void *core)
 {
@@ -311,14 +330,19 @@ void nvdla_power_manage(struct nvdla_power *power, void *core)
 	}
 	pm_runtime_set_autosuspend_delay(dev, NVDLA_AUTOSUSPEND_MS);
 	pm_runtime_use_autosuspend(dev);
+	pm_runtime_mark_last_busy(dev);
 	if (dev_is_pci(dev)) {
-		/* The PCI core has incremented the usage count for the probe, and decrements it after the unbinding. */
+		/*
+		 * The PCI core forbids runtime PM before a driver is bound. It has incremented the
+		 * usage count for the probe, and decrements it after the unbinding.
+		 */
+		pm_runtime_allow(dev);
 		pm_runtime_put_noidle(dev);
 	} else {
 		pm_runtime_set_active(dev);
-		pm_runtime_forbid(dev);
 		pm_runtime_enable(dev);
 	}
+	/* The driver core lets the device idle after the probe. */
 }
 
 /* The device is about to be unbound: it is awake from now on. */
@@ -331,11 +355,29 @@ void nvdla_power_wake(struct device *dev)
 /* The device has stopped. The driver core says that it is suspended when the driver has gone. */
 void nvdla_power_unmanage(struct device *dev)
 {
-	if (!dev_is_pci(dev)) {
+	if (dev_is_pci(dev)) {
+		pm_runtime_forbid(dev);
+	} else {
 		pm_runtime_disable(dev);
-		pm_runtime_allow(dev);
 		pm_runtime_put_noidle(dev);
 	}
+}
+
+/*
+ * The rate of the device's clock in Hz: of the one that is called "core", else of the first. 0 if
+ * it is not known.
+ */
+unsigned long nvdla_power_rate(struct device *dev)
+{
+	struct nvdla_power *power = nvdla_power_of(dev);
+	int index;
+
+	if (!power || power->num_clocks <= 0)
+		return 0;
+	for (index = 0; index < power->num_clocks; index++)
+		if (power->clocks[index].id && !strcmp(power->clocks[index].id, "core"))
+			return clk_get_rate(power->clocks[index].clk);
+	return clk_get_rate(power->clocks[0].clk);
 }
 
 /* A task needs the device: wakes it, and keeps it awake until nvdla_power_put(). Sleeps. */

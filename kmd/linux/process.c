@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The calling process: its name, whether it must stop, and a short sleep.
+ * The calling process: its name, whether it must stop, what it may do, and a short sleep.
  */
 
+#include <linux/capability.h>
 #include <linux/delay.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -10,7 +11,10 @@
 
 #include "helpers.h"
 
-/* Writes its name, which ends with a zero byte unless it changes meanwhile, and returns its process id. */
+/*
+ * Writes its name, which ends with a zero byte unless it changes meanwhile, and returns its process
+ * id.
+ */
 int nvdla_process_name(char name[16])
 {
 	static_assert(TASK_COMM_LEN == 16);
@@ -23,6 +27,12 @@ bool nvdla_process_interrupted(void)
 {
 	cond_resched();
 	return signal_pending(current);
+}
+
+/* Whether its tasks may run before those of others. */
+bool nvdla_process_may_be_urgent(void)
+{
+	return capable(CAP_SYS_NICE);
 }
 
 void nvdla_nap(u64 us)

@@ -73,6 +73,11 @@ impl Queue {
         self.jobs.first().is_some_and(|job| job.dependency().is_some())
     }
 
+    /// Whether the first task is urgent.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.jobs.first().is_some_and(|job| job.is_urgent)
+    }
+
     /// Records that a task used the device, and whether it hung.
     pub(crate) fn used(&mut self, hung: bool) {
         self.hangs = if hung { self.hangs.saturating_add(1) } else { 0 };

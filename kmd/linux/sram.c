@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The SRAM behind the device's secondary memory interface: a range of the bus that all clients share. A PCI device has it
- * behind a BAR, and a device tree names it "sram". Buffers in it are cleared, mapped write-combined, and given back.
+ * The SRAM behind the device's secondary memory interface: a range of the bus that all clients
+ * share. A PCI device has it behind a BAR, and a device tree names it "sram". Buffers in it are
+ * cleared, mapped write-combined, and given back.
  *
- * Without its driver the device may lose the SRAM's contents. Therefore the device stays active while there is a buffer in
- * it, and the contents are saved while the machine sleeps.
+ * Without its driver the device may lose the SRAM's contents. Therefore the device stays active
+ * while there is a buffer in it, and the contents are saved while the machine sleeps.
  */
 
 #include <linux/device.h>
@@ -22,7 +23,10 @@
 
 #include "helpers.h"
 
-/* The BAR of a PCI device's SRAM. BAR 0 is the register window, and tests of a virtual device use BAR 2. */
+/*
+ * The BAR of a PCI device's SRAM. BAR 0 is the register window, and tests of a virtual device use
+ * BAR 2.
+ */
 #define NVDLA_SRAM_BAR 4
 
 /* Buffers hold a reference, because they may outlive the binding. */
@@ -97,8 +101,8 @@ static struct resource *nvdla_sram_range(struct device *dev, u64 *base)
 }
 
 /*
- * Makes the SRAM of a device that has a secondary memory interface available, if there is one. `bits` is the number of
- * the device's address bits.
+ * Makes the SRAM of a device that has a secondary memory interface available, if there is one.
+ * `bits` is the number of the device's address bits.
  */
 int nvdla_sram_start(struct device *dev, u32 bits)
 {
@@ -119,12 +123,14 @@ int nvdla_sram_start(struct device *dev, u32 bits)
 	size = (size - skipped) & PAGE_MASK;
 	base += skipped;
 	if (bits < 64 && (base + size - 1) >> bits)
-		return dev_err_probe(dev, -EINVAL, "sram: %pR is beyond the device's %u address bits\n", range, bits);
+		return dev_err_probe(dev, -EINVAL,
+				     "sram: %pR is beyond the device's %u address bits\n", range,
+				     bits);
 	if (!devm_request_mem_region(dev, range->start, resource_size(range), "nvdla sram"))
 		return dev_err_probe(dev, -EBUSY, "sram: %pR is in use\n", range);
 
 	resource = devres_alloc(nvdla_sram_release, sizeof(*resource), GFP_KERNEL);
-	sram = kzalloc(sizeof(*sram), GFP_KERNEL);
+	sram = kzalloc_obj(*sram);
 	if (!resource || !sram)
 		goto no_memory;
 	sram->vaddr = ioremap_wc(range->start + skipped, size);
@@ -149,8 +155,8 @@ no_memory:
 }
 
 /*
- * The device is about to be unbound. From now on no page of the SRAM is mapped, because the next binding gives the SRAM to
- * other clients. The caller removes the mappings after this.
+ * The device is about to be unbound. From now on no page of the SRAM is mapped, because the next
+ * binding gives the SRAM to other clients. The caller removes the mappings after this.
  */
 void nvdla_sram_stop(struct device *dev)
 {
@@ -167,11 +173,14 @@ u64 nvdla_sram_size(struct device *dev, u64 *used)
 {
 	struct nvdla_sram *sram = nvdla_sram_of(dev);
 
-	*used = 0;
+	if (used)
+		*used = 0;
 	if (!sram)
 		return 0;
-	guard(mutex)(&sram->lock);
-	*used = sram->used;
+	if (used) {
+		guard(mutex)(&sram->lock);
+		*used = sram->used;
+	}
 	return sram->size;
 }
 
@@ -186,7 +195,7 @@ struct nvdla_memory *nvdla_memory_alloc_sram(struct drm_device *drm, u64 size)
 
 	if (!sram || size > sram->size)
 		return ERR_PTR(-ENOSPC);
-	block = kzalloc(sizeof(*block), GFP_KERNEL_ACCOUNT);
+	block = kzalloc_obj(*block, GFP_KERNEL_ACCOUNT);
 	if (!block)
 		return ERR_PTR(-ENOMEM);
 	ret = nvdla_power_get(dev);
@@ -230,7 +239,8 @@ void nvdla_block_free(struct nvdla_block *block)
 }
 
 /*
- * Saves the contents of the buffers before the machine sleeps. No task runs any more, and no process.
+ * Saves the contents of the buffers before the machine sleeps. No task runs any more, and no
+ * process.
  */
 int nvdla_sram_save(struct device *dev)
 {
@@ -267,8 +277,8 @@ void nvdla_sram_restore(struct device *dev)
 }
 
 /*
- * Maps a page of a buffer. After the device was unbound, an unused page is mapped instead, so that the program does not get
- * SIGBUS.
+ * Maps a page of a buffer. After the device was unbound, an unused page is mapped instead, so that
+ * the program does not get SIGBUS.
  */
 static vm_fault_t nvdla_block_fault(struct vm_fault *vmf)
 {
@@ -282,7 +292,8 @@ static vm_fault_t nvdla_block_fault(struct vm_fault *vmf)
 	guard(mutex)(&sram->lock);
 	if (!sram->gone)
 		return vmf_insert_pfn(vma, vmf->address,
-				      ((sram->start + block->node.start) >> PAGE_SHIFT) + vmf->pgoff);
+				      ((sram->start + block->node.start) >> PAGE_SHIFT) +
+					      vmf->pgoff);
 	if (!block->substitute)
 		block->substitute = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!block->substitute)
@@ -302,7 +313,10 @@ int nvdla_block_mmap(struct drm_gem_object *object, struct vm_area_struct *vma)
 	/* The device would not see writes to a private copy of a page. */
 	if (vma_is_cow_mapping(vma))
 		return -EINVAL;
-	/* DRM has found the object by a fake offset. The mapping itself begins at the object's first page. */
+	/*
+	 * DRM has found the object by a fake offset. The mapping itself begins at the object's
+	 * first page.
+	 */
 	vma->vm_pgoff -= drm_vma_node_start(&object->vma_node);
 	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTDUMP | VM_DONTEXPAND);
 	vma->vm_page_prot = pgprot_writecombine(vm_get_page_prot(vma->vm_flags));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Trace events: they follow a task from the ioctl to its fence, to show latencies and the order of events.
+ * Trace events: they follow a task from the ioctl to its fence, to show latencies and the order of
+ * events.
  * /sys/kernel/tracing/events/nvdla
  */
 #undef TRACE_SYSTEM
@@ -45,8 +46,8 @@ TRACE_EVENT(nvdla_refused,
 		__entry->task = task;
 		__assign_str(reason);
 	),
-	TP_printk("%s client %llu task %u of the submission: %s", __get_str(device), __entry->client, __entry->task,
-		  __get_str(reason))
+	TP_printk("%s client %llu task %u of the submission: %s", __get_str(device),
+		  __entry->client, __entry->task, __get_str(reason))
 );
 
 /* The first register of a task is about to be written. */
@@ -94,8 +95,8 @@ TRACE_EVENT(nvdla_operation_end,
 		__entry->unit = unit;
 	),
 	TP_printk("%s operation %u (%s)", __get_str(device), __entry->operation,
-		  __print_symbolic(__entry->unit, { 0, "BDMA" }, { 1, "CONV" }, { 2, "SDP" }, { 3, "PDP" },
-				   { 4, "CDP" }, { 5, "RUBIK" }))
+		  __print_symbolic(__entry->unit, { 0, "BDMA" }, { 1, "CONV" }, { 2, "SDP" },
+				   { 3, "PDP" }, { 4, "CDP" }, { 5, "RUBIK" }))
 );
 
 /* A task has ended and its fence has signalled. */
@@ -116,8 +117,8 @@ TRACE_EVENT(nvdla_task_end,
 		__entry->status = status;
 		__entry->busy_ns = busy_ns;
 	),
-	TP_printk("%s client %llu task %llu: status %d after %llu ns", __get_str(device), __entry->client,
-		  __entry->task, __entry->status, __entry->busy_ns)
+	TP_printk("%s client %llu task %llu: status %d after %llu ns", __get_str(device),
+		  __entry->client, __entry->task, __entry->status, __entry->busy_ns)
 );
 
 #endif

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The works of a device: one that looks whether the running task can go on, one that looks for tasks whose fences have
- * signalled, one that fires when a task's time is up, one that frees what has ended. The kernel crate can queue work but
- * neither move a deadline nor wait for a work to end.
+ * The works of a device: one that looks whether the running task can go on, one that looks for
+ * tasks whose fences have signalled, one that fires when a task's time is up, one that frees what
+ * has ended. The kernel crate can queue work but neither move a deadline nor wait for a work to
+ * end.
  *
- * Fences signal in the first three, and memory reclaim may wait for fences. So these run on a queue that reclaim can count
- * on, inside a signalling section in which lockdep sees an allocation or a reservation lock that reclaim could wait for.
- * The work that frees buffers takes such locks, so it runs on another queue.
+ * Fences signal in the first three, and memory reclaim may wait for fences. So these run on a queue
+ * that reclaim can count on, inside a signalling section in which lockdep sees an allocation or a
+ * reservation lock that reclaim could wait for. The work that frees buffers takes such locks, so it
+ * runs on another queue.
  */
 
 #include <linux/dma-fence.h>
@@ -48,7 +50,8 @@ static void nvdla_worker_expired(struct work_struct *work)
 {
 	bool cookie = dma_fence_begin_signalling();
 
-	nvdla_core_expired(container_of(to_delayed_work(work), struct nvdla_worker, watchdog)->core);
+	nvdla_core_expired(
+		container_of(to_delayed_work(work), struct nvdla_worker, watchdog)->core);
 	dma_fence_end_signalling(cookie);
 }
 
@@ -60,7 +63,7 @@ static void nvdla_worker_clean(struct work_struct *work)
 /* The core must live until nvdla_worker_stop(). The caller holds the first reference. */
 struct nvdla_worker *nvdla_worker_create(void *core)
 {
-	struct nvdla_worker *worker = kzalloc(sizeof(*worker), GFP_KERNEL);
+	struct nvdla_worker *worker = kzalloc_obj(*worker);
 
 	if (!worker)
 		return NULL;
@@ -73,7 +76,8 @@ struct nvdla_worker *nvdla_worker_create(void *core)
 	INIT_WORK(&worker->unblock, nvdla_worker_signalled);
 	INIT_DELAYED_WORK(&worker->watchdog, nvdla_worker_expired);
 	INIT_WORK(&worker->cleanup, nvdla_worker_clean);
-	ratelimit_state_init(&worker->messages, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);
+	ratelimit_state_init(&worker->messages, DEFAULT_RATELIMIT_INTERVAL,
+			     DEFAULT_RATELIMIT_BURST);
 	worker->core = core;
 	kref_init(&worker->references);
 	return worker;

@@ -13,7 +13,8 @@ use nvdla_uapi::ioctl::{GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, GEM_CRE
 use nvdla_uapi::queue::{
     Access, Address, Query, Submit, Sync, Task, Wait, ACCESS_COMMAND, ACCESS_END, ACCESS_READ, ACCESS_WRITE,
     ADDRESS_READ, ADDRESS_WRITE, GEM_CREATE_CACHED, GEM_CREATE_SRAM, MAX_IMPLICIT, MAX_IN_FENCES, MAX_QUEUED,
-    MAX_RECORD, MAX_SYNCS, MAX_TASKS, QUERY_COMMAND, QUERY_MODEL, SUBMIT_COMMAND, SUBMIT_OUT_FENCE, WAIT_COMMAND,
+    MAX_RECORD, MAX_SYNCS, MAX_TASKS, QUERY_COMMAND, QUERY_MODEL, SUBMIT_COMMAND, SUBMIT_OUT_FENCE, SUBMIT_URGENT,
+    WAIT_COMMAND,
 };
 
 /// The values in Rust, by the C expression that must have the same value.
@@ -64,6 +65,7 @@ fn expected() -> BTreeMap<String, u64> {
         ("DRM_IOCTL_NVDLA_GEM_DESTROY", u64::from(GEM_DESTROY)),
         ("DRM_IOCTL_NVDLA_ACCESS", read_write(ACCESS_COMMAND, size_of::<Access>())),
         ("NVDLA_SUBMIT_OUT_FENCE", u64::from(SUBMIT_OUT_FENCE)),
+        ("NVDLA_SUBMIT_URGENT", u64::from(SUBMIT_URGENT)),
         ("DRM_IOCTL_NVDLA_QUERY", read_write(QUERY_COMMAND, size_of::<Query>())),
         ("DRM_IOCTL_NVDLA_SUBMIT_TASKS", read_write(SUBMIT_COMMAND, size_of::<Submit>())),
         ("DRM_IOCTL_NVDLA_WAIT", read_write(WAIT_COMMAND, size_of::<Wait>())),

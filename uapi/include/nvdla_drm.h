@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The NVDLA driver's ioctls, for programs in C: buffers, query, asynchronous submission, wait, access by the processor.
- * NVIDIA's NVDLA_SUBMIT, which this driver has too, is in NVIDIA's own header.
+ * The NVDLA driver's ioctls, for programs in C: buffers, query, asynchronous submission, wait,
+ * access by the processor. NVIDIA's NVDLA_SUBMIT, which this driver has too, is in NVIDIA's own
+ * header.
  *
- * Records may grow at their end. A program may pass larger elements of arrays than the driver knows if the rest is zero, else it
- * gets %E2BIG.
+ * Records may grow at their end. A program may pass larger elements of arrays than the driver knows
+ * if the rest is zero, else it gets %E2BIG.
  *
  * uapi/src/queue.rs has the same definitions for programs in Rust. A test compares the two.
  */
@@ -51,24 +52,34 @@ extern "C" {
 /* drm_nvdla_query.flags: the device is a model, not hardware. */
 #define NVDLA_QUERY_MODEL	(1 << 0)
 /*
- * drm_nvdla_gem_create.flags: make the buffer in the SRAM behind the device's secondary memory interface. Fails
- * with %ENOSPC if less than the size is free in one piece, if the client would exceed its limit, and on a device without
- * SRAM. A task's descriptors cannot lie in such a buffer, and it cannot be exported (%EOPNOTSUPP).
+ * drm_nvdla_gem_create.flags: make the buffer in the SRAM behind the device's secondary memory
+ * interface. Fails with %ENOSPC if less than the size is free in one piece, if the client would
+ * exceed its limit, and on a device without SRAM. A task's descriptors cannot lie in such a buffer,
+ * and it cannot be exported (%EOPNOTSUPP).
  */
 #define NVDLA_GEM_CREATE_SRAM	(1 << 0)
 /*
- * The same: the processor caches the buffer. On a machine whose device does not see the cache, the program must tell the driver
- * of its accesses (&struct drm_nvdla_access); elsewhere the flag has no effect. Not with %NVDLA_GEM_CREATE_SRAM.
+ * The same: the processor caches the buffer. On a machine whose device does not see the cache, the
+ * program must tell the driver of its accesses (&struct drm_nvdla_access); elsewhere the flag has
+ * no effect. Not with %NVDLA_GEM_CREATE_SRAM.
  */
 #define NVDLA_GEM_CREATE_CACHED	(1 << 1)
 /* drm_nvdla_submit.flags: return a sync_file in out_fence. */
 #define NVDLA_SUBMIT_OUT_FENCE	(1 << 0)
 /*
- * drm_nvdla_address.flags: the submission waits for those who write the buffer, and others wait for the submission before they
- * write it, by the fences of the buffer's reservation object.
+ * The same: the tasks run before those of clients whose first task is not urgent. Needs
+ * CAP_SYS_NICE (%EACCES).
+ */
+#define NVDLA_SUBMIT_URGENT	(1 << 1)
+/*
+ * drm_nvdla_address.flags: the submission waits for those who write the buffer, and others wait for
+ * the submission before they write it, by the fences of the buffer's reservation object.
  */
 #define NVDLA_ADDRESS_READ	(1 << 0)
-/* The same: the submission waits for all who use the buffer, and others wait for the submission before they use it. */
+/*
+ * The same: the submission waits for all who use the buffer, and others wait for the submission
+ * before they use it.
+ */
 #define NVDLA_ADDRESS_WRITE	(1 << 1)
 /* drm_nvdla_access.flags: the processor reads the buffer, writes it, and has ended that. */
 #define NVDLA_ACCESS_READ	(1 << 0)
@@ -117,10 +128,10 @@ struct drm_nvdla_gem_destroy {
  * @max_queued: most tasks of a client that are queued or running (out)
  * @max_in_fences: most fences that a submission may wait for (out)
  * @default_timeout_ns: nanoseconds that a task may run when it names no deadline (out)
- * @max_timeout_ns: nanoseconds that a task may run whatever its deadline; all ones where the operator has set no limit
- *	(out)
- * @sram_size: bytes of the SRAM behind the secondary memory interface that all clients share; 0 if there is none. Drivers
- *	without SRAM support leave it at 0 (out)
+ * @max_timeout_ns: nanoseconds that a task may run whatever its deadline; all ones where the
+ *	operator has set no limit (out)
+ * @sram_size: bytes of the SRAM behind the secondary memory interface that all clients share;
+ *	0 if there is none. Drivers without SRAM support leave it at 0 (out)
  *
  * All fields must be zero when passed in; the ioctl fails with %EINVAL otherwise.
  */
@@ -151,8 +162,8 @@ struct drm_nvdla_address {
 
 /**
  * struct drm_nvdla_task - one task of a submission
- * @addresses: user pointer to an array of &struct drm_nvdla_address; the first is the network descriptor, in which all
- *	others are named by position
+ * @addresses: user pointer to an array of &struct drm_nvdla_address; the first is the network
+ *	descriptor, in which all others are named by position
  * @num_addresses: entries of it, at least 1
  * @address_size: bytes of an entry
  * @flags: zero
@@ -175,15 +186,17 @@ struct drm_nvdla_task {
  * @task_size: bytes of an entry
  * @in_fences: user pointer to an array of sync_file descriptors (__s32) that the tasks wait for
  * @num_in_fences: entries of it, at most %NVDLA_MAX_IN_FENCES
- * @flags: %NVDLA_SUBMIT_OUT_FENCE
- * @deadline_ns: absolute nanoseconds of CLOCK_MONOTONIC by which each task must have ended once it runs; 0 for the
- *	driver's default. No task runs for longer than &drm_nvdla_query.max_timeout_ns, and one that has started before its
- *	deadline may run for the operator's minimum (100 ms by default)
+ * @flags: %NVDLA_SUBMIT_OUT_FENCE, %NVDLA_SUBMIT_URGENT
+ * @deadline_ns: absolute nanoseconds of CLOCK_MONOTONIC by which each task must have ended
+ *	once it runs; 0 for the driver's default. No task runs for longer than
+ *	&drm_nvdla_query.max_timeout_ns, and one that has started before its deadline may run for
+ *	the operator's minimum (100 ms by default)
  * @sequence: number of the last task, for &struct drm_nvdla_wait (out)
  * @out_fence: a sync_file of the last task, if asked for, else -1 (out); 0 or -1 when passed in
  * @reserved: zero
  * @in_syncs: user pointer to an array of &struct drm_nvdla_sync that the tasks wait for
- * @out_syncs: user pointer to an array of &struct drm_nvdla_sync that signal when the last task has ended
+ * @out_syncs: user pointer to an array of &struct drm_nvdla_sync that signal when the last
+ *	task has ended
  * @num_in_syncs: entries of @in_syncs, at most %NVDLA_MAX_SYNCS
  * @num_out_syncs: entries of @out_syncs, at most %NVDLA_MAX_SYNCS
  * @sync_size: bytes of an entry of either
@@ -191,11 +204,12 @@ struct drm_nvdla_task {
  * @refused_task: which task is invalid (out)
  * @refused_operation: which of its operations; all ones if none in particular (out)
  *
- * All tasks are copied and checked before the first is queued: after a failure, none is queued. A client's tasks run in order,
- * clients take turns. Fails with %EINVAL for an invalid argument or task, %ENOENT for an unknown handle, %EBADF for a descriptor
- * that is not a sync_file, %EBUSY when more than %NVDLA_MAX_QUEUED tasks would be queued or they would take more of the kernel's
- * memory than a client may have, %EINTR when a signal comes while they are read, %EIO when the device has failed for good,
- * %ENODEV when it has gone.
+ * All tasks are copied and checked before the first is queued: after a failure, none is queued. A
+ * client's tasks run in order, clients take turns. Fails with %EINVAL for an invalid argument or
+ * task, %ENOENT for an unknown handle, %EBADF for a descriptor that is not a sync_file, %EBUSY when
+ * more than %NVDLA_MAX_QUEUED tasks would be queued or they would take more of the kernel's memory
+ * than a client may have, %EACCES for urgent tasks of a process that may not have them, %EIO when
+ * the device has failed for good, %ENODEV when it has gone.
  */
 struct drm_nvdla_submit {
 	__u64 tasks;
@@ -236,9 +250,10 @@ struct drm_nvdla_sync {
  * @flags: %NVDLA_ACCESS_READ and %NVDLA_ACCESS_WRITE, at least one of them; %NVDLA_ACCESS_END
  * @deadline_ns: absolute nanoseconds of CLOCK_MONOTONIC at which the wait ends
  *
- * At the beginning, waits for the fences of the buffer's reservation object until the deadline (%ETIMEDOUT): to read for those who
- * write it, to write for all. Then makes visible to the processor what devices have written; at the end, to devices what the
- * processor has written. A signal interrupts it.
+ * At the beginning, waits for the fences of the buffer's reservation object until the deadline
+ * (%ETIMEDOUT): to read for those who write it, to write for all. Then makes visible to the
+ * processor what devices have written; at the end, to devices what the processor has written. A
+ * signal interrupts it.
  */
 struct drm_nvdla_access {
 	__u32 handle;
@@ -250,11 +265,13 @@ struct drm_nvdla_access {
  * struct drm_nvdla_wait - waits for a task of this client
  * @sequence: the task's number
  * @deadline_ns: absolute nanoseconds of CLOCK_MONOTONIC to give up at
- * @status: how the task ended: 0 or a negative error number; -%ETIMEDOUT when the driver ended it at its deadline (out)
+ * @status: how the task ended: 0 or a negative error number; -%ETIMEDOUT when the driver ended
+ *	it at its deadline (out)
  * @reserved: zero
  *
- * Fails with %ETIMEDOUT when the deadline passes first, %EINVAL for a number that was not given out, %ESTALE for one
- * after which %NVDLA_MAX_QUEUED others have ended, %ENODEV when the device has gone. A signal interrupts it.
+ * Fails with %ETIMEDOUT when the deadline passes first, %EINVAL for a number that was not given
+ * out, %ESTALE for one after which %NVDLA_MAX_QUEUED others have ended, %ENODEV when the device has
+ * gone. A signal interrupts it.
  */
 struct drm_nvdla_wait {
 	__u64 sequence;

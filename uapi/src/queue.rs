@@ -37,6 +37,8 @@ pub const GEM_CREATE_SRAM: u32 = 1 << 0;
 pub const GEM_CREATE_CACHED: u32 = 1 << 1;
 /// [`Submit::flags`]: return a sync_file in [`Submit::out_fence`].
 pub const SUBMIT_OUT_FENCE: u32 = 1 << 0;
+/// The same: the tasks run before those of clients whose first task is not urgent. Needs `CAP_SYS_NICE` (`EACCES`).
+pub const SUBMIT_URGENT: u32 = 1 << 1;
 /// [`Address::flags`]: the submission waits for those who write the buffer, and others wait for the submission before they write
 /// it, by the fences of the buffer's reservation object.
 pub const ADDRESS_READ: u32 = 1 << 0;
@@ -132,7 +134,7 @@ pub struct Submit {
     pub in_fences: u64,
     /// Entries of it.
     pub num_in_fences: u32,
-    /// [`SUBMIT_OUT_FENCE`].
+    /// [`SUBMIT_OUT_FENCE`], [`SUBMIT_URGENT`].
     pub flags: u32,
     /// Absolute nanoseconds of `CLOCK_MONOTONIC` by which each task must have ended once it runs; 0 for the default. No
     /// task runs for longer than [`Query::max_timeout_ns`], and one that has started before its deadline may run for the

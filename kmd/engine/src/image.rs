@@ -358,8 +358,9 @@ mod tests {
         builder.put(cdma::D_WEIGHT_BYTES, 8).unwrap();
         builder.block(Block::Sdp);
         builder.put(sdp::D_CVT_SCALE, 3).unwrap();
-        let blocks: Vec<_> =
-            builder.image.blocks().map(|(block, registers)| (block, registers.collect::<Vec<_>>())).collect();
-        assert_eq!(blocks, [(Block::Cdma, vec![(32, 8)]), (Block::Sdp, vec![(49, 3)])]);
+        let mut all = builder.image.blocks().flat_map(|(block, registers)| registers.map(move |one| (block, one)));
+        assert_eq!(all.next(), Some((Block::Cdma, (32, 8))));
+        assert_eq!(all.next(), Some((Block::Sdp, (49, 3))));
+        assert_eq!(all.next(), None);
     }
 }

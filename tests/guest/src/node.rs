@@ -34,13 +34,42 @@ pub fn now_ns() -> u64 {
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
+/// A kind of node.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Its folder.
+    pub folder: &'static str,
+    /// What its names start with.
+    pub prefix: &'static str,
+    /// Its class in `/sys`, and the folder of a device there.
+    pub class: &'static str,
+    /// Its folder in debugfs, whose folders have the names of minor numbers.
+    debugfs: &'static str,
+}
+
+/// Render nodes, and the accel nodes of a driver that is in the kernel's tree.
+pub const KINDS: [Kind; 2] = [
+    Kind { folder: "/dev/dri", prefix: "renderD", class: "drm", debugfs: "/sys/kernel/debug/dri" },
+    Kind { folder: "/dev/accel", prefix: "accel", class: "accel", debugfs: "/sys/kernel/debug/accel" },
+];
+
+impl Kind {
+    /// The kind and the minor number of a node.
+    fn of(path: &Path) -> Option<(Self, u32)> {
+        KINDS.into_iter().find_map(|kind| {
+            let minor = path.strip_prefix(kind.folder).ok()?.to_str()?.strip_prefix(kind.prefix)?.parse().ok()?;
+            Some((kind, minor))
+        })
+    }
+}
+
 /// The nodes of NVDLA devices, in order.
 pub fn nodes() -> Vec<PathBuf> {
-    let mut nodes: Vec<PathBuf> = fs::read_dir("/dev/dri")
+    let mut nodes: Vec<PathBuf> = KINDS
         .into_iter()
-        .flatten()
+        .flat_map(|kind| fs::read_dir(kind.folder).into_iter().flatten())
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("renderD")))
+        .filter(|path| Kind::of(path).is_some())
         .filter(|path| Node::open(path).is_ok_and(|node| node.query().is_ok()))
         .collect();
     nodes.sort();
@@ -77,7 +106,15 @@ impl Node {
 
     /// The device behind it, in `/sys`.
     pub fn device(&self) -> io::Result<PathBuf> {
-        fs::canonicalize(Path::new("/sys/class/drm").join(self.path.file_name().unwrap_or_default()).join("device"))
+        let (kind, _) = Kind::of(&self.path).ok_or_else(|| io::Error::other("no node of a device"))?;
+        let name = self.path.file_name().unwrap_or_default();
+        fs::canonicalize(Path::new("/sys/class").join(kind.class).join(name).join("device"))
+    }
+
+    /// The state of the device that debugfs shows.
+    pub fn state(&self) -> io::Result<String> {
+        let (kind, minor) = Kind::of(&self.path).ok_or_else(|| io::Error::other("no node of a device"))?;
+        fs::read_to_string(format!("{}/{minor}/state", kind.debugfs))
     }
 
     /// Describes the device.
@@ -169,7 +206,8 @@ impl Node {
             task_size: size_of::<Task>() as u32,
             in_fences: options.in_fences.as_ptr() as u64,
             num_in_fences: options.in_fences.len() as u32,
-            flags: if options.out_fence { queue::SUBMIT_OUT_FENCE } else { 0 },
+            flags: if options.out_fence { queue::SUBMIT_OUT_FENCE } else { 0 }
+                | if options.urgent { queue::SUBMIT_URGENT } else { 0 },
             deadline_ns: options.deadline_ns,
             in_syncs: options.in_syncs.as_ptr() as u64,
             out_syncs: options.out_syncs.as_ptr() as u64,
@@ -206,13 +244,19 @@ impl Node {
         fs::read_to_string(format!("/proc/self/fdinfo/{}", self.fd()))
     }
 
-    /// A number of fdinfo.
+    /// A number of fdinfo; bytes where it is a size.
     pub fn usage(&self, key: &str) -> io::Result<u64> {
         let text = self.fdinfo()?;
-        let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')?.split_whitespace().next());
-        value
-            .and_then(|value| value.parse().ok())
-            .ok_or_else(|| io::Error::other(format!("fdinfo has no {key}:\n{text}")))
+        let value = text.lines().find_map(|line| {
+            let mut words = line.strip_prefix(key)?.strip_prefix(':')?.split_whitespace();
+            let number: u64 = words.next()?.parse().ok()?;
+            Some(match words.next() {
+                Some("KiB") => number << 10,
+                Some("MiB") => number << 20,
+                _ => number,
+            })
+        });
+        value.ok_or_else(|| io::Error::other(format!("fdinfo has no {key}:\n{text}")))
     }
 }
 
@@ -237,6 +281,8 @@ pub struct Options<'a> {
     pub out_syncs: &'a [Sync],
     /// Whether a fence is requested.
     pub out_fence: bool,
+    /// Whether the tasks run before those of others.
+    pub urgent: bool,
     /// The deadline of each task; 0 for the default.
     pub deadline_ns: u64,
 }

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::node::KINDS;
+
 /// Texts in a kernel message that indicate an error in the kernel or the driver.
 const ERRORS: [&str; 18] = [
     "BUG:",
@@ -268,13 +270,17 @@ pub fn bind(device: &Path) -> io::Result<()> {
     fs::write(driver_file(device, "bind"), bus_name(device))
 }
 
-/// Waits for the render node of a device in `/sys`.
+/// Waits for the node of a device in `/sys`.
 pub fn node_of(device: &Path) -> io::Result<PathBuf> {
     let start = Instant::now();
     loop {
-        let entries = fs::read_dir(device.join("drm")).into_iter().flatten().flatten();
-        let name = entries.map(|entry| entry.file_name()).find(|name| name.to_string_lossy().starts_with("renderD"));
-        if let Some(node) = name.map(|name| Path::new("/dev/dri").join(name)).filter(|node| node.exists()) {
+        let node = KINDS.into_iter().find_map(|kind| {
+            let entries = fs::read_dir(device.join(kind.class)).into_iter().flatten().flatten();
+            let mut names = entries.map(|entry| entry.file_name());
+            let name = names.find(|name| name.to_string_lossy().starts_with(kind.prefix))?;
+            Some(Path::new(kind.folder).join(name)).filter(|node| node.exists())
+        });
+        if let Some(node) = node {
             return Ok(node);
         }
         if start.elapsed() > Duration::from_secs(10) {

@@ -5,6 +5,7 @@
 mod cache;
 mod command;
 mod rtl;
+mod series;
 mod vm;
 
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ enum Task {
     Module(vm::ModuleArguments),
     /// Builds a simulator of NVDLA's Verilog, which the runtime can use as a device (--device rtl:PROGRAM)
     Rtl(rtl::Arguments),
+    /// Writes the driver as a series of patches for the kernel's tree
+    Series(series::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Task::Test(arguments) => vm::test(&arguments),
         Task::Module(arguments) => vm::module(&arguments),
         Task::Rtl(arguments) => rtl::run(&arguments),
+        Task::Series(arguments) => series::run(&arguments),
     };
     match done {
         Ok(code) => ExitCode::from(code),

@@ -51,7 +51,7 @@ mod tests {
         for (surfaces, width, entries) in
             [(4, 7, 7), (1, 7, 2), (1, 8, 2), (2, 7, 4), (3, 7, 7), (5, 7, 9), (6, 7, 11), (7, 7, 14)]
         {
-            assert_eq!(feature_entries(&NV_FULL, surfaces, width), entries, "{surfaces} surfaces, {width} wide");
+            assert_eq!((surfaces, width, feature_entries(&NV_FULL, surfaces, width)), (surfaces, width, entries));
         }
         // nv_small: an atom is an entry.
         assert_eq!(feature_entries(&NV_SMALL, 3, 7), 21);

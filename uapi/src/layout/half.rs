@@ -68,7 +68,7 @@ mod tests {
                 None => assert!(bits & 0x7fff > 0x7c00),
                 Some(_) if bits & 0x7fff == 0x7c00 => {}
                 Some(0) => assert_eq!(bits & 0x7fff, 0),
-                Some(value) => assert_eq!(from_fixed(value, 24), bits, "{bits:#06x}"),
+                Some(value) => assert_eq!(from_fixed(value, 24), bits),
             }
         }
     }
@@ -84,7 +84,7 @@ mod tests {
             (65519, 0x7bff),
             (1 << 20, 0x7bff),
         ] {
-            assert_eq!(from_fixed(value, 0), bits, "{value}");
+            assert_eq!((value, from_fixed(value, 0)), (value, bits));
         }
         // Half of the smallest denormal is a tie to even zero; three quarters round up.
         assert_eq!(from_fixed(1, 25), 0);

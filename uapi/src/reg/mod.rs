@@ -227,8 +227,8 @@ mod tests {
                 let mut seen = 0u64;
                 for &(name, lsb, width) in described.fields {
                     let mask = ((1u64 << width) - 1) << lsb;
-                    assert!(u32::try_from(mask).is_ok(), "{} {name}", described.name);
-                    assert_eq!(seen & mask, 0, "{} {name}", described.name);
+                    assert_eq!((described.name, name, u32::try_from(mask).is_ok()), (described.name, name, true));
+                    assert_eq!((described.name, name, seen & mask), (described.name, name, 0));
                     seen |= mask;
                 }
             }

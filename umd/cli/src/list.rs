@@ -94,7 +94,7 @@ fn busy() -> HashMap<(PathBuf, String), u64> {
     for process in entries("/proc".into()) {
         for fd in entries(process.path().join("fd")) {
             let Ok(node) = fs::read_link(fd.path()) else { continue };
-            if !node.starts_with("/dev/dri") {
+            if !node.starts_with("/dev/dri") && !node.starts_with("/dev/accel") {
                 continue;
             }
             let text = fs::read_to_string(process.path().join("fdinfo").join(fd.file_name()));

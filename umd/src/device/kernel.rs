@@ -43,17 +43,24 @@ const FIRST_RENDER_MINOR: u32 = 128;
 ///
 /// Nodes of other drivers are left out. A node that this user may not open is left out too, with a warning in the log.
 pub fn discover() -> Vec<PathBuf> {
-    let mut nodes: Vec<(u32, PathBuf)> = fs::read_dir("/dev/dri")
+    // The driver of a kernel that contains it makes accel nodes.
+    [("/dev/dri", "renderD", FIRST_RENDER_MINOR), ("/dev/accel", "accel", 0)]
         .into_iter()
-        .flatten()
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let minor = path.file_name()?.to_str()?.strip_prefix("renderD")?.parse().ok()?;
-            (minor >= FIRST_RENDER_MINOR).then_some((minor, path))
+        .flat_map(|(folder, prefix, first)| {
+            let mut nodes: Vec<(u32, PathBuf)> = fs::read_dir(folder)
+                .into_iter()
+                .flatten()
+                .filter_map(|entry| {
+                    let path = entry.ok()?.path();
+                    let minor = path.file_name()?.to_str()?.strip_prefix(prefix)?.parse().ok()?;
+                    (minor >= first).then_some((minor, path))
+                })
+                .collect();
+            nodes.sort();
+            nodes.into_iter().map(|(_, path)| path)
         })
-        .collect();
-    nodes.sort();
-    nodes.into_iter().map(|(_, path)| path).filter(|path| is_nvdla(path)).collect()
+        .filter(|path| is_nvdla(path))
+        .collect()
 }
 
 fn is_nvdla(path: &Path) -> bool {
@@ -508,6 +515,6 @@ mod tests {
 
     #[test]
     fn discovery_on_a_machine_without_devices_finds_nothing_or_nodes() {
-        assert!(discover().iter().all(|path| path.starts_with("/dev/dri")));
+        assert!(discover().iter().all(|path| path.starts_with("/dev/dri") || path.starts_with("/dev/accel")));
     }
 }

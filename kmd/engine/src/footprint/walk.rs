@@ -421,9 +421,9 @@ mod tests {
         let units = [OpType::Bdma, OpType::Conv, OpType::Sdp, OpType::Pdp, OpType::Cdp, OpType::Rubik];
         for unit in units {
             for (at, &block) in blocks(unit).iter().enumerate() {
-                assert_eq!(position(block), at, "{block:?}");
+                assert_eq!((block, position(block)), (block, at));
                 let words = block.registers().iter().map(|described| usize::from(described.register.offset / 4));
-                assert!(words.max() < Some(WORDS), "{block:?}");
+                assert_eq!((block, words.max() < Some(WORDS)), (block, true));
             }
         }
     }

@@ -35,6 +35,9 @@ pub(crate) struct Arguments {
     /// A kernel source tree to build instead of Debian's
     #[arg(long)]
     pub(super) kernel_source: Option<PathBuf>,
+    /// Use the driver in the kernel's source tree instead of this checkout's: cargo xtask series writes patches with it
+    #[arg(long, requires = "kernel_source")]
+    pub(super) in_tree: bool,
     /// A kernel that Debian ships instead of one that is built here, for --access vfio or uio: debian:6.12
     #[arg(long, value_name = "debian:SERIES", conflicts_with = "kernel_source")]
     pub(super) kernel: Option<String>,

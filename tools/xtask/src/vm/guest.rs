@@ -39,7 +39,7 @@ stty -F $line raw -echo
 [ ! -e /direct ] || . /direct
 # A device whose clock has only just come is tried again.
 read devices </devices
-while [ $devices -gt 0 ] && [ $(ls /dev/dri | grep -c renderD) -lt $devices ] && [ $((waited += 1)) -lt 100 ]; do sleep 0.05; done
+while [ $devices -gt 0 ] && [ $(ls /dev/dri /dev/accel 2>/dev/null | grep -c -e renderD -e accel[0-9]) -lt $devices ] && [ $((waited += 1)) -lt 100 ]; do sleep 0.05; done
 cd "$(cat /directory)"
 if [ -e /interactive ]; then
     stty -F $line sane

@@ -60,6 +60,9 @@ impl Toolchain {
 /// The options of every kernel here.
 const OPTIONS: &str = include_str!("../../kernel.config");
 
+/// The options of a kernel whose source has the driver.
+pub(super) const IN_TREE: &str = "CONFIG_DRM_ACCEL_NVDLA=m\nCONFIG_KUNIT=y\n";
+
 /// The options of the kernel's own checks: most of them, or those that find data races.
 pub(super) fn checks(checked: bool, races: bool) -> &'static str {
     match (checked, races) {
@@ -103,22 +106,37 @@ fn make(
     // The name depends on the inputs, so a changed option builds a new kernel.
     let place = source.to_string_lossy();
     let name = format!("{kind}-{:016x}", fingerprint(&[place.as_bytes(), options.as_bytes(), other.as_bytes()]));
-    cache::step(&name, "building the kernel", |build| {
-        fs::create_dir_all(build)?;
-        let make = |target: &[&str]| {
-            command::run(toolchain.make(&source, arch).arg(format!("O={}", build.display())).args(target))
-        };
-        make(&["tinyconfig"])?;
-        let config = build.join(".config");
-        let tiny = fs::read_to_string(&config)?;
-        fs::write(&config, tiny + options)?;
-        make(&["olddefconfig"])?;
-        make(&["rustavailable"])?;
-        let jobs = format!("-j{}", std::thread::available_parallelism()?);
-        let mut all = vec![jobs.as_str()];
-        all.extend(targets);
-        make(&all)
-    })
+    cache::step(&name, "building the kernel", |build| make_in(toolchain, &source, build, arch, options, targets))
+}
+
+/// Builds targets of a kernel in the folder `build`.
+fn make_in(
+    toolchain: &Toolchain,
+    source: &Path,
+    build: &Path,
+    arch: Arch,
+    options: &str,
+    targets: &[&str],
+) -> Result<()> {
+    fs::create_dir_all(build)?;
+    let make =
+        |target: &[&str]| command::run(toolchain.make(source, arch).arg(format!("O={}", build.display())).args(target));
+    make(&["tinyconfig"])?;
+    let config = build.join(".config");
+    let tiny = fs::read_to_string(&config)?;
+    fs::write(&config, tiny + options)?;
+    make(&["olddefconfig"])?;
+    make(&["rustavailable"])?;
+    let jobs = format!("-j{}", std::thread::available_parallelism()?);
+    let mut all = vec![jobs.as_str()];
+    all.extend(targets);
+    make(&all)
+}
+
+/// Builds the folder of accelerators in a kernel's tree.
+pub(super) fn driver(toolchain: &Toolchain, source: &Path, build: &Path) -> Result<()> {
+    let options = format!("{OPTIONS}{}{IN_TREE}", Arch::X86.options());
+    make_in(toolchain, source, build, Arch::X86, &options, &["prepare", "drivers/accel/"])
 }
 
 /// Builds the module in `folder` of the checkout. Its name is given without the file extension.

@@ -40,6 +40,12 @@ pub(crate) fn module(arguments: &ModuleArguments) -> Result<u8> {
     Ok(0)
 }
 
+/// Builds the driver in a kernel's tree, with the options of the virtual machine.
+pub(crate) fn build_driver(source: &Path, build: &Path) -> Result<()> {
+    debian::require_tools(None)?;
+    kernel::driver(&kernel::Toolchain::find()?, source, build)
+}
+
 /// Runs the command in the guest and returns its exit status.
 pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let checkout = checkout()?;
@@ -102,9 +108,14 @@ fn built(checkout: &Path, arguments: &Arguments) -> Result<(PathBuf, Vec<PathBuf
     );
     debian::require_tools(Some(arch))?;
     let toolchain = kernel::Toolchain::find()?;
-    let checks = kernel::checks(arguments.checked, arguments.races);
-    let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arch, checks)?;
-    let mut modules = vec![kernel::module(&toolchain, &kernel, checkout, "", "nvdla", arch, true)?];
+    let checks = kernel::checks(arguments.checked, arguments.races).to_owned();
+    let options = checks + if arguments.in_tree { kernel::IN_TREE } else { "" };
+    let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arch, &options)?;
+    let mut modules = if arguments.in_tree {
+        vec![kernel.join("drivers/accel/nvdla/nvdla.ko")]
+    } else {
+        vec![kernel::module(&toolchain, &kernel, checkout, "", "nvdla", arch, true)?]
+    };
     modules.extend(arch.modules().iter().map(|module| kernel.join(module)));
     if arguments.platform {
         modules.push(kernel::module(&toolchain, &kernel, checkout, "tests/bridge", "nvdla_bridge", arch, true)?);

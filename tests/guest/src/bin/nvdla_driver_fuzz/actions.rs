@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nvdla_guest::drm::{raw, read_write, GEM_CLOSE, PRIME_FD_TO_HANDLE, PRIME_HANDLE_TO_FD};
 use nvdla_guest::fence::{self, Timeline};
-use nvdla_guest::node::{now_ns, record, QUERY, SUBMIT, WAIT};
+use nvdla_guest::node::{now_ns, record, ACCESS, QUERY, SUBMIT, WAIT};
 use nvdla_uapi::ioctl::{self as first, MemHandle, SubmitArgs, SubmitTask};
-use nvdla_uapi::queue::{Address, Submit, Task, Wait, GEM_CREATE_SRAM, SUBMIT_OUT_FENCE};
+use nvdla_uapi::queue::{Address, Submit, Task, Wait, GEM_CREATE_SRAM, SUBMIT_OUT_FENCE, SUBMIT_URGENT};
 
 use crate::program::{Program, LISTS};
 use crate::rng::Rng;
@@ -119,12 +119,12 @@ fn submit(program: &Program, rng: &mut Rng) {
         tasks: tasks.as_ptr() as u64,
         num_tasks: tasks.len() as u32,
         task_size: size_of::<Task>() as u32,
-        flags: if rng.one_in(3) { SUBMIT_OUT_FENCE } else { 0 },
+        flags: if rng.one_in(3) { SUBMIT_OUT_FENCE } else { 0 } | if rng.one_in(4) { SUBMIT_URGENT } else { 0 },
         deadline_ns: if rng.one_in(3) { now_ns() + rng.below(50_000_000) } else { 0 },
         ..Submit::default()
     };
     if rng.one_in(10) {
-        match rng.below(8) {
+        match rng.below(14) {
             0 => submit.tasks = rng.number(),
             1 => submit.num_tasks = rng.number() as u32,
             2 => submit.task_size = rng.number() as u32,
@@ -132,6 +132,12 @@ fn submit(program: &Program, rng: &mut Rng) {
             4 => submit.num_in_fences = rng.number() as u32,
             5 => submit.flags = rng.number() as u32,
             6 => submit.deadline_ns = rng.number(),
+            7 => submit.in_syncs = rng.number(),
+            8 => submit.num_in_syncs = rng.number() as u32,
+            9 => submit.out_syncs = rng.number(),
+            10 => submit.num_out_syncs = rng.number() as u32,
+            11 => submit.sync_size = rng.number() as u32,
+            12 => submit.out_fence = rng.number() as i32,
             _ => submit.reserved = rng.number() as u32,
         }
     }
@@ -210,11 +216,14 @@ fn wait(program: &Program, rng: &mut Rng) {
     }
     program.tally.add(Count::Calls);
     let _ = call(program, WAIT, &mut wait);
+    let handle = rng.pick(&program.addresses).handle;
+    let flags = if rng.one_in(8) { rng.number() as u32 } else { rng.below(8) as u32 };
+    let _ = program.node.access(handle, flags, now_ns() + rng.below(2_000_000));
 }
 
 /// Calls any of the driver's ioctls, or a number that it does not have, with any bytes or an invalid pointer.
 fn anything(program: &Program, rng: &mut Rng) {
-    let number = rng.pick(&[QUERY, SUBMIT, WAIT, first::SUBMIT.into(), first::GEM_MMAP.into(), 0, 0]);
+    let number = rng.pick(&[QUERY, SUBMIT, WAIT, ACCESS, first::SUBMIT.into(), first::GEM_MMAP.into(), 0, 0]);
     let number =
         if number == 0 { read_write(b'd', 0x40 + rng.below(32) as u32, rng.below(200) as usize) } else { number };
     // ioctls that make or destroy handles are left out, because they would affect the other threads.

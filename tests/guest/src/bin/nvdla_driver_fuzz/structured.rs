@@ -3,19 +3,21 @@
 //! `--structured`: submits valid tasks of which one to three fields were changed (`nvdla_tests::hostile`) through the ioctls.
 //!
 //! The driver must accept a task if and only if the engine that is compiled into this program accepts it. An accepted task must
-//! succeed, because the device does not fail here.
+//! succeed, because the device does not fail here. Buffers and submissions have random flags, which must not matter.
 
 use std::time::{Duration, Instant};
 
 use nvdla_guest::control::Control;
+use nvdla_guest::drm::sync_object;
 use nvdla_guest::node::{nodes, Buffer, Node, Options};
 use nvdla_tests::hostile::base::own;
 use nvdla_tests::hostile::run::Plan;
 use nvdla_tests::hostile::{Base, Bench};
 use nvdla_uapi::config::Config;
-use nvdla_uapi::queue::Address;
+use nvdla_uapi::queue::{Address, Sync, ACCESS_END, ACCESS_WRITE, ADDRESS_READ, ADDRESS_WRITE, GEM_CREATE_CACHED};
 
 use crate::arguments::{Arguments, Outcome, RANGES};
+use crate::rng::Rng;
 use crate::tally::{Count, Tally};
 
 /// The number of random networks with tasks to change. Compiling takes time in a virtual machine.
@@ -31,15 +33,22 @@ const SECONDS: u64 = 60;
 struct Loaded {
     node: Node,
     buffers: Vec<Buffer>,
+    /// A synchronisation object.
+    sync: u32,
 }
 
 impl Loaded {
-    fn new(base: &Base, path: &std::path::Path, program: usize) -> Result<Self, Box<dyn std::error::Error>> {
+    fn new(
+        base: &Base,
+        path: &std::path::Path,
+        program: usize,
+        rng: &mut Rng,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         let node = Node::open(path)?;
         let control = Control::open(&node.device()?)?;
         let mut buffers = Vec::new();
         for (entry, bytes) in base.areas.iter().enumerate() {
-            let mut buffer = node.buffer(bytes.len())?;
+            let mut buffer = node.buffer_with(bytes.len(), rng.pick(&[0, GEM_CREATE_CACHED]))?;
             let address = control.address(&mut buffer.map)?;
             control.allow(program * RANGES + entry, address, bytes.len() as u64);
             buffers.push(buffer);
@@ -47,19 +56,31 @@ impl Loaded {
         for entry in base.areas.len()..RANGES {
             control.allow(program * RANGES + entry, 0, 0);
         }
-        Ok(Self { node, buffers })
+        let sync = sync_object(node.fd())?;
+        Ok(Self { node, buffers, sync })
     }
 
     /// Submits the task in the bench. Returns `None` if the driver refuses it, else its status.
-    fn submit(&mut self, bench: &Bench, tally: &Tally) -> nvdla_guest::drm::Result<Option<i32>> {
+    fn submit(&mut self, bench: &Bench, tally: &Tally, rng: &mut Rng) -> nvdla_guest::drm::Result<Option<i32>> {
         for (buffer, bytes) in self.buffers.iter_mut().zip(bench.areas()) {
+            self.node.access(buffer.handle, ACCESS_WRITE, u64::MAX >> 1)?;
             buffer.map.copy_from_slice(bytes);
+            self.node.access(buffer.handle, ACCESS_WRITE | ACCESS_END, 0)?;
         }
-        let address =
-            |&(area, offset, _): &(usize, u64, u64)| Address { handle: self.buffers[area].handle, flags: 0, offset };
+        let address = |&(area, offset, _): &(usize, u64, u64)| {
+            let flags = rng.pick(&[0, 0, ADDRESS_READ, ADDRESS_WRITE]);
+            Address { handle: self.buffers[area].handle, flags, offset }
+        };
         let addresses: Vec<_> = bench.entries.iter().map(address).collect();
+        let sync = [Sync { handle: self.sync, ..Sync::default() }];
+        let options = Options {
+            out_fence: rng.one_in(3),
+            urgent: rng.one_in(3),
+            out_syncs: if rng.one_in(3) { &sync } else { &[] },
+            ..Options::default()
+        };
         tally.add(Count::Calls);
-        match self.node.submit(&[&addresses], Options::default()) {
+        match self.node.submit(&[&addresses], options) {
             Ok(submitted) => {
                 tally.add(Count::Taken);
                 tally.add(Count::Calls);
@@ -83,15 +104,16 @@ pub(crate) fn run(arguments: &Arguments, program: usize) -> Outcome {
     corpus.retain(|base| base.steps <= STEPS && base.bytes() <= BYTES && base.areas.len() <= RANGES);
     let (plan, tally) = (Plan::new(corpus, arguments.seed), Tally::open()?);
     let (mut bench, mut number) = (Bench::new(config), 0);
+    let mut rng = Rng::new(arguments.seed);
     while Instant::now() < end {
         let base = plan.base(number);
         bench.load(base);
-        let mut loaded = Loaded::new(base, &path, program)?;
+        let mut loaded = Loaded::new(base, &path, program, &mut rng)?;
         tally.add(Count::Opened);
         // The valid task first.
         let mut changes = vec!["unchanged".to_owned()];
         loop {
-            if let Err(what) = check(&mut loaded, &bench, &tally) {
+            if let Err(what) = check(&mut loaded, &bench, &tally, &mut rng) {
                 tally.add(Count::Badly);
                 eprintln!("task {number} of seed {}, {}: {}: {what}", arguments.seed, base.name, changes.join("; "));
             }
@@ -110,12 +132,12 @@ pub(crate) fn run(arguments: &Arguments, program: usize) -> Outcome {
 }
 
 /// Submits a task. The error says what is wrong with the driver's answer.
-fn check(loaded: &mut Loaded, bench: &Bench, tally: &Tally) -> Result<(), String> {
+fn check(loaded: &mut Loaded, bench: &Bench, tally: &Tally, rng: &mut Rng) -> Result<(), String> {
     let verdict = bench.verdict();
     if verdict.as_ref().is_ok_and(|&steps| steps > STEPS) {
         return Ok(());
     }
-    let answer = loaded.submit(bench, tally).map_err(|error| error.to_string())?;
+    let answer = loaded.submit(bench, tally, rng).map_err(|error| error.to_string())?;
     match (verdict, answer) {
         (Ok(_), Some(0)) => {
             tally.add(Count::Well);

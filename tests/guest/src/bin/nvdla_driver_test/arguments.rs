@@ -310,7 +310,7 @@ fn submit() -> Result<(), Failed> {
         ("sequence", Submit { sequence: 1, ..good }, Errno::EINVAL),
         ("out_fence", Submit { out_fence: -2, ..good }, Errno::EINVAL),
         ("refused_reason", Submit { refused_reason: 1, ..good }, Errno::EINVAL),
-        ("unknown flag", Submit { flags: 2, ..good }, Errno::EINVAL),
+        ("unknown flag", Submit { flags: 4, ..good }, Errno::EINVAL),
         ("unknown flag beside a known one", Submit { flags: 0x8000_0001, ..good }, Errno::EINVAL),
         ("no tasks", Submit { num_tasks: 0, ..good }, Errno::EINVAL),
         ("65 tasks", submission(&many), Errno::EINVAL),

@@ -24,6 +24,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("each_of_many_clients_gets_its_own_answer", own_answers),
     ("two_devices_work_at_once", devices_at_once),
     ("the_device_is_shared_fairly", fair),
+    ("urgent_tasks_run_before_those_of_others", urgent),
+    ("urgent_tasks_need_a_capability", not_urgent),
     ("many_open_files_cost_others_nothing", many_files),
     ("many_clients_that_wait_for_a_fence_cost_others_nothing", many_waiting),
     ("a_client_whose_tasks_hang_loses_turns_and_is_refused_at_last", hanging),
@@ -123,6 +125,58 @@ fn fair() -> Result<(), Failed> {
     let passed = start.elapsed().as_nanos() as u64;
     ensure!(busy[0] + busy[1] <= passed, "the device worked {busy:?} ns for them in {passed}");
     Ok(())
+}
+
+/// Two clients have tasks when a third one submits urgent ones. At most the running task ends before them.
+fn urgent() -> Result<(), Failed> {
+    let nodes = [first()?, first()?, first()?];
+    let control = Control::open(&nodes[0].device()?)?;
+    let test_tasks = nodes.iter().map(|node| TestTask::copies(node, 1)).collect::<Result<Vec<_>, _>>()?;
+    control.set(Knob::Delay, 50_000);
+    let mut fences = Vec::new();
+    for (client, count) in [(0, 5), (1, 5), (2, 3)] {
+        for _ in 0..count {
+            let options = Options { out_fence: true, urgent: client == 2, ..Options::default() };
+            let fence = test_tasks[client].submit(&nodes[client], options)?.fence.ok_or("no fence")?;
+            fences.push((client, fence));
+        }
+    }
+    let mut order = Vec::new();
+    for (client, fence) in &fences {
+        equal("a fence", fence::status(fence, 30_000)?, 1)?;
+        order.push((fence::info(fence.as_raw_fd())?.timestamp_ns, *client));
+    }
+    order.sort_unstable();
+    let clients: Vec<_> = order.iter().map(|&(_, client)| client).collect();
+    // The submissions themselves may take as long as a task or two.
+    let from = clients.iter().position(|&client| client == 2).unwrap_or_default();
+    ensure!(from < 5, "the urgent tasks did not run before those of others: {clients:?}");
+    equal("urgent tasks one after another", &clients[from..from + 3], &[2, 2, 2])?;
+    // The others take turns as before.
+    let rest: Vec<_> = clients.into_iter().filter(|&client| client != 2).collect();
+    let changes = rest.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    ensure!(changes >= 7, "the others did not take turns: {rest:?}");
+    Ok(())
+}
+
+/// A thread that is not root any more, with the file of one that is.
+fn not_urgent() -> Result<(), Failed> {
+    let node = first()?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let result = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // The system call changes this thread only; the C library's function would change all.
+            // SAFETY: No pointers.
+            Errno::result(unsafe { libc::syscall(libc::SYS_setresuid, -1i64, 65534i64, -1i64) })?;
+            let normal = test_task.submit(&node, Options::default()).map(|task| task.sequence);
+            let urgent = test_task.submit(&node, Options { urgent: true, ..Options::default() });
+            Ok::<_, Errno>((normal, urgent.map(|task| task.sequence)))
+        });
+        thread.join().map_err(|_| "the thread panicked")
+    })??;
+    equal("a task that is not urgent", result.0, Ok(1))?;
+    refused("an urgent task", result.1, Errno::EACCES)?;
+    equal("the task's end", node.wait(1, 20)?, 0)
 }
 
 /// The time of a client that opens the node, runs a task and closes the node: the shortest of many, because the load of the

@@ -5,12 +5,12 @@
 use std::fs;
 
 use libtest_mimic::Failed;
-use nvdla_guest::node::nodes;
+use nvdla_guest::node::{nodes, Node};
 use nvdla_guest::system::{bus_name, is_platform};
 use nvdla_guest::test_task::TestTask;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::ioctl::{DRIVER_NAME, MAX_BUFFERS_PER_TASK};
-use nvdla_uapi::queue;
+use nvdla_uapi::queue::{self, GEM_CREATE_SRAM};
 
 use crate::expect::{ensure, equal, first, second, Test};
 
@@ -19,6 +19,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("limits_are_those_of_the_interface", limits),
     ("the_user_space_library_finds_every_device", library),
     ("usage_figures_of_a_client", usage),
+    ("memory_of_a_client_by_region", regions),
     ("a_client_has_one_number", one_number),
 ];
 
@@ -78,6 +79,42 @@ fn usage() -> Result<(), Failed> {
     Ok(())
 }
 
+/// The kernel's `drm-usage-stats.rst`: a region has the buffers of which the client has a handle, and buffers of which others have
+/// handles too are shared.
+fn regions() -> Result<(), Failed> {
+    const KIB: u64 = 1 << 10;
+    for path in nodes() {
+        let (node, other) = (Node::open(&path)?, Node::open(&path)?);
+        let sram = node.query()?.sram_size != 0;
+        let figures = |node: &Node, region: &str| -> Result<[u64; 4], Failed> {
+            let mut figures = [0; 4];
+            for (figure, kind) in figures.iter_mut().zip(["total", "shared", "resident", "active"]) {
+                *figure = node.usage(&format!("drm-{kind}-{region}"))?;
+            }
+            Ok(figures)
+        };
+        node.create(36 * KIB)?;
+        let shared = node.create(20 * KIB)?;
+        equal("memory", figures(&node, "memory")?, [56 * KIB, 0, 56 * KIB, 0])?;
+        let theirs = other.import(std::os::fd::AsRawFd::as_raw_fd(&node.export(shared)?))?;
+        equal("memory, a part shared", figures(&node, "memory")?, [56 * KIB, 20 * KIB, 56 * KIB, 0])?;
+        equal("the other's memory", figures(&other, "memory")?, [20 * KIB, 20 * KIB, 20 * KIB, 0])?;
+        node.destroy(shared)?;
+        equal("memory without that part", figures(&node, "memory")?, [36 * KIB, 0, 36 * KIB, 0])?;
+        other.destroy(theirs)?;
+        if !sram {
+            ensure!(!node.fdinfo()?.contains("-sram:"), "a device without SRAM has a region for it");
+            continue;
+        }
+        let block = node.create_with(12 * KIB, GEM_CREATE_SRAM)?;
+        equal("SRAM", figures(&node, "sram")?, [12 * KIB, 0, 12 * KIB, 0])?;
+        equal("memory beside SRAM", figures(&node, "memory")?, [36 * KIB, 0, 36 * KIB, 0])?;
+        node.destroy(block)?;
+        equal("SRAM that was released", figures(&node, "sram")?, [0; 4])?;
+    }
+    Ok(())
+}
+
 /// fdinfo and debugfs use the same number for a client.
 fn one_number() -> Result<(), Failed> {
     let nodes = [first()?, first()?];
@@ -85,8 +122,7 @@ fn one_number() -> Result<(), Failed> {
     for _ in 0..7 {
         equal("a task's end", test_task.run(&nodes[1])?, 0)?;
     }
-    let minor = nodes[0].path().to_string_lossy().trim_start_matches("/dev/dri/renderD").to_owned();
-    let text = fs::read_to_string(format!("/sys/kernel/debug/dri/{minor}/state"))?;
+    let text = nodes[0].state()?;
     for (node, ended) in nodes.iter().zip([0, 7]) {
         let line = format!("client {}: 0 tasks queued, {ended} submitted, {ended} ended", node.usage("drm-client-id")?);
         ensure!(text.contains(&line), "no \"{line}\" in:\n{text}");

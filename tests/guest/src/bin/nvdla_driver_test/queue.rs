@@ -32,6 +32,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("statistics_are_written_when_asked_for", statistics),
     ("a_deadline_just_ahead_costs_no_reset", just_ahead),
     ("a_signal_ends_the_reading_of_a_long_task", signal_reading),
+    ("a_submission_goes_on_after_a_signal_that_allows_it", restarted),
     ("tasks_of_a_client_have_a_budget", budget),
 ];
 
@@ -261,6 +262,34 @@ fn signal_reading() -> Result<(), Failed> {
     refused("the submission", result.map(|submitted| submitted.sequence), Errno::EINTR)?;
     ensure!(time < Duration::from_secs(5), "it took {time:?}");
     refused("a wait for what was not queued", node.wait_until(1, 0), Errno::EINVAL)
+}
+
+/// Nothing is queued when a signal comes, so a handler that lets calls go on does not make a submission fail. The freezer of a
+/// sleeping machine interrupts in the same way.
+fn restarted() -> Result<(), Failed> {
+    let node = first()?;
+    let test_task = long(&node, 30_000)?;
+    let gates = Timeline::new()?;
+    let gate = gates.fence(1)?;
+    let many = [test_task.addresses.as_slice(); 3];
+    let submit = || node.submit(&many, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() });
+    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing.
+    unsafe { sigaction(Signal::SIGUSR1, &action)? };
+    let thread = pthread_self();
+    let start = Instant::now();
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(5));
+            pthread_kill(thread, Signal::SIGUSR1)
+        });
+        submit()
+    });
+    let time = start.elapsed();
+    println!("the submission took {time:?}");
+    equal("the last task's number", result?.sequence, 3)?;
+    ensure!(time > Duration::from_millis(20), "the submission took {time:?}, too short for a signal during it");
+    Ok(())
 }
 
 /// The kernel memory of queued tasks is limited even if they are few, and is freed when they end.

@@ -82,8 +82,14 @@ fn module() -> Result<(), Failed> {
 
 /// The limit applies to a task with a long deadline and to one without; without a limit a task has the time that it requests.
 fn longest() -> Result<(), Failed> {
-    const FOREVER: Options<'static> =
-        Options { deadline_ns: u64::MAX, in_fences: &[], in_syncs: &[], out_syncs: &[], out_fence: false };
+    const FOREVER: Options<'static> = Options {
+        deadline_ns: u64::MAX,
+        in_fences: &[],
+        in_syncs: &[],
+        out_syncs: &[],
+        out_fence: false,
+        urgent: false,
+    };
     insert("max_timeout_ms=400")?;
     {
         let node = first()?;

@@ -28,7 +28,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("who_waits_is_answered_after_the_sleep", waiting),
     ("a_task_that_hangs_is_ended_before_the_sleep", hung),
     ("the_sleep_is_called_off_while_a_task_runs_on", called_off),
-    ("a_device_without_tasks_rests_if_the_operator_wants", rests),
+    ("a_device_without_tasks_rests", rests),
+    ("a_device_does_not_rest_if_the_operator_forbids_it", forbidden),
 ];
 
 /// The duration of a sleep in seconds.
@@ -161,26 +162,36 @@ fn rests() -> Result<(), Failed> {
     let device = node.device()?;
     let power = device.join("power");
     works(&node)?;
-    equal("the choice", fs::read_to_string(power.join("control"))?.trim(), "on")?;
-    fs::write(power.join("control"), "auto")?;
-    let result = (|| {
-        for _ in 0..3 {
-            until(&power, "suspended")?;
-            // These calls read no register.
-            node.query()?;
-            node.fdinfo()?;
-            works(&node)?;
-        }
+    equal("the choice", fs::read_to_string(power.join("control"))?.trim(), "auto")?;
+    for _ in 0..3 {
         until(&power, "suspended")?;
-        sleep()?;
+        // These calls read no register.
+        node.query()?;
+        node.fdinfo()?;
         works(&node)?;
-        until(&power, "suspended")?;
-        unbind(&device)?;
-        bind(&device)?;
-        works(&Node::open(&node_of(&device)?)?)
-    })();
+    }
+    until(&power, "suspended")?;
+    sleep()?;
+    works(&node)?;
+    until(&power, "suspended")?;
+    unbind(&device)?;
+    bind(&device)?;
+    until(&power, "suspended")?;
+    works(&Node::open(&node_of(&device)?)?)
+}
+
+fn forbidden() -> Result<(), Failed> {
+    let node = first()?;
+    let power = node.device()?.join("power");
     fs::write(power.join("control"), "on")?;
+    let result = (|| {
+        works(&node)?;
+        std::thread::sleep(Duration::from_secs(1));
+        until(&power, "active")?;
+        works(&node)
+    })();
+    fs::write(power.join("control"), "auto")?;
     result?;
-    until(&power, "active")?;
-    works(&first()?)
+    until(&power, "suspended")?;
+    works(&node)
 }

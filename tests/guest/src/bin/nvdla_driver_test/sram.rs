@@ -84,12 +84,11 @@ fn sizes() -> Result<(), Failed> {
 
 /// Bytes in use as debugfs and fdinfo say, which must agree if only this client has SRAM.
 fn used(node: &Node, size: u64) -> Result<u64, Failed> {
-    let kib = node.usage("drm-total-sram")?;
-    let minor = node.path().to_string_lossy().trim_start_matches("/dev/dri/renderD").to_owned();
-    let text = fs::read_to_string(format!("/sys/kernel/debug/dri/{minor}/state"))?;
-    let line = format!("sram: {kib} of {} KiB in use", size >> 10);
+    let bytes = node.usage("drm-total-sram")?;
+    let text = node.state()?;
+    let line = format!("sram: {} of {} KiB in use", bytes >> 10, size >> 10);
     ensure!(text.contains(&line), "no \"{line}\" in:\n{text}");
-    Ok(kib << 10)
+    Ok(bytes)
 }
 
 fn exhaustion() -> Result<(), Failed> {
