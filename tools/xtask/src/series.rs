@@ -7,9 +7,9 @@
 //! does not match the source exactly once is an error, and a test applies all of them.
 
 mod edits;
+mod files;
 mod source;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,10 +18,8 @@ use anyhow::{ensure, Context, Result};
 
 use crate::cache::checkout;
 use crate::{command, vm};
-use edits::Edit;
-
-/// Files by their path in the kernel's tree.
-pub(crate) type Files = BTreeMap<String, String>;
+use edits::{edit, Edit};
+use files::{write, Files, DRIVER};
 
 /// Options of `cargo xtask series`.
 #[derive(clap::Args)]
@@ -40,8 +38,6 @@ pub(crate) struct Arguments {
     build: bool,
 }
 
-/// The driver's folder.
-const DRIVER: &str = "drivers/accel/nvdla";
 /// The kernel's files that patches change.
 const CHANGED: [&str; 8] = [
     "Documentation/accel/index.rst",
@@ -128,27 +124,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         build(&tree, &work, &patches)?;
     }
     Ok(0)
-}
-
-/// Changes a folder from the files `before` to the files `after`. The files may be links to those of another tree.
-fn write(folder: &Path, before: &Files, after: &Files) -> Result<()> {
-    for (path, text) in after.iter().filter(|(path, text)| before.get(*path) != Some(text)) {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().context("a file has a folder")?)?;
-        let _ = fs::remove_file(&path);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Applies edits to the files.
-fn edit(files: &mut Files, edits: &[Edit]) -> Result<()> {
-    for edit in edits {
-        let path = edit.path;
-        let text = files.get_mut(path).with_context(|| format!("there is no {path}"))?;
-        *text = edit.apply(text).with_context(|| path.to_owned())?;
-    }
-    Ok(())
 }
 
 /// The patches, from the kernel's files and the driver's as they are in the end.

@@ -2,11 +2,13 @@
 
 //! What the series changes in the driver's files and in the kernel's, and the messages of its patches.
 
-use anyhow::{ensure, Result};
+use anyhow::{ensure, Context, Result};
+
+use super::files::Files;
 
 /// A change of a file, whose old text must be there exactly once.
 pub(super) struct Edit {
-    pub(super) path: &'static str,
+    path: &'static str,
     from: &'static str,
     /// The end of the old text if it is longer than `from`; it stays.
     to: Option<&'static str>,
@@ -46,6 +48,16 @@ impl Edit {
         };
         Ok(format!("{head}{new}{tail}"))
     }
+}
+
+/// Applies edits to the files.
+pub(super) fn edit(files: &mut Files, edits: &[Edit]) -> Result<()> {
+    for edit in edits {
+        let path = edit.path;
+        let text = files.get_mut(path).with_context(|| format!("there is no {path}"))?;
+        *text = edit.apply(text).with_context(|| path.to_owned())?;
+    }
+    Ok(())
 }
 
 /// The driver's files in the kernel: without NVIDIA's submission, with an accel node, with the paths of the kernel's tree.

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use anyhow::{ensure, Context, Result};
 
-use super::{edits, Edit, Files, DRIVER};
+use super::edits::{self, Edit};
+use super::files::{write, Files, DRIVER};
 use crate::command;
 
 /// The width of the kernel's lines.
@@ -22,7 +23,7 @@ const USER_SPACE: [&str; 5] = ["uapi/layout/bulk", "uapi/layout/tpu", "uapi/emu.
 pub(super) fn driver(checkout: &Path, tree: &Path, folder: &Path) -> Result<Files> {
     let mut files = collect(checkout)?;
     adapt(&mut files)?;
-    super::write(folder, &Files::new(), &files)?;
+    write(folder, &Files::new(), &files)?;
     let main = folder.join(DRIVER).join("main.rs");
     let mut rustfmt = Command::new("rustfmt");
     // From the folder of the checkout, whose toolchain is the right one.
@@ -86,7 +87,7 @@ pub(super) fn adapt(files: &mut Files) -> Result<()> {
         let test = format!("#[kernel::macros::kunit_tests(nvdla_{suite})]\nmod tests {{");
         *text = changed.replace("#[cfg(test)]\nmod tests {", &test);
     }
-    super::edit(files, &edits::driver())
+    edits::edit(files, &edits::driver())
 }
 
 /// The text without the items and statements that follow one of the attributes.
