@@ -4,7 +4,7 @@
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
-use nvdla_uapi::reg::{csc, pdp, rbk};
+use nvdla_uapi::reg::{cdma, csc, pdp, rbk};
 
 use crate::error::Error;
 use crate::options::Options;
@@ -15,6 +15,10 @@ pub(crate) const UNKNOWN: [f32; 2] = [-16.0, 16.0];
 pub(crate) const LARGEST_STRIDE: usize = csc::D_CONV_STRIDE_EXT::CONV_X_STRIDE_EXT.max() as usize + 1;
 /// The largest dilation of a convolution.
 pub(crate) const LARGEST_DILATION: usize = csc::D_DILATION_EXT::X_DILATION_EXT.max() as usize + 1;
+/// The largest padding of a convolution above and on the left.
+pub(crate) const LARGEST_PADDING_BEFORE: usize = cdma::D_ZERO_PADDING::PAD_LEFT.max() as usize;
+/// The largest padding of a convolution below and on the right.
+pub(crate) const LARGEST_PADDING_AFTER: usize = cdma::D_ZERO_PADDING::PAD_RIGHT.max() as usize;
 /// The largest height or width of a kernel.
 pub(crate) const LARGEST_KERNEL: usize = csc::D_WEIGHT_SIZE_EXT_0::WEIGHT_WIDTH_EXT.max() as usize + 1;
 /// The largest width, height or number of channels of a cube.

@@ -156,7 +156,7 @@ fn model(seed: u64) -> proto::Model {
     }
     graph.output = outputs.iter().map(|name| info(name, &SHAPE)).collect();
     let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 17 }];
-    proto::Model { graph: Some(graph), opset_import }
+    proto::Model { graph: Some(graph), opset_import, functions: Vec::new() }
 }
 
 fn id(survey: &Survey, name: &str) -> TensorId {

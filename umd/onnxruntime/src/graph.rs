@@ -38,7 +38,7 @@ pub(crate) fn model(api: Api, graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<pr
     (graph_proto.value_info, graph_proto.input) = (inner, inputs);
     let sets = api.operator_sets(graph)?;
     let opset_import = sets.into_iter().map(|(domain, version)| proto::OperatorSet { domain, version }).collect();
-    Ok(proto::Model { graph: Some(graph_proto), opset_import })
+    Ok(proto::Model { graph: Some(graph_proto), opset_import, functions: Vec::new() })
 }
 
 struct Reader {
@@ -97,6 +97,7 @@ impl Reader {
             op_type: api.operator(node)?,
             attribute: self.attributes(node)?,
             domain: if domain == "ai.onnx" { String::new() } else { domain },
+            overload: String::new(),
         })
     }
 

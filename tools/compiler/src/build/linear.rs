@@ -15,7 +15,9 @@ use crate::build::nodes::Builder;
 use crate::float;
 use crate::ir::{self, Op};
 use crate::net::step::{Combine, Convolution, Kind, PostOp, Tensor, TensorId};
-use crate::target::{LARGEST_EXTENT, LARGEST_KERNEL, LARGEST_STRIDE};
+use crate::target::{
+    LARGEST_DILATION, LARGEST_EXTENT, LARGEST_KERNEL, LARGEST_PADDING_AFTER, LARGEST_PADDING_BEFORE, LARGEST_STRIDE,
+};
 
 /// The greatest number of elements of an input or output.
 const MAX_ELEMENTS: usize = 4096;
@@ -187,8 +189,9 @@ impl Builder<'_> {
         Ok(whole)
     }
 
-    /// A convolution, in parts if its kernels are larger than the hardware's. Each part has a part of the kernel's lines and
-    /// columns, and adds the result of the parts before. Fails before it adds steps.
+    /// A convolution, in parts if its kernels are larger than the hardware's, or too far dilated. Each part has a part of the
+    /// kernel's lines and columns, and adds the result of the parts before. Padding beyond the hardware's is added before. Fails
+    /// before it adds steps.
     pub(crate) fn convolve(
         &mut self,
         node: &ir::Node,
@@ -199,9 +202,11 @@ impl Builder<'_> {
         if conv.op.stride.iter().any(|&stride| stride > LARGEST_STRIDE) {
             return self.strided(node, &conv, x, output);
         }
+        let conv = nearer(conv);
         let [rows, columns] = conv.op.kernel;
-        if rows <= LARGEST_KERNEL && columns <= LARGEST_KERNEL {
-            self.step(node, Kind::Convolution(Box::new(conv)), &[x], Vec::new(), output);
+        let most = conv.op.dilation.map(|dilation| if dilation > LARGEST_DILATION { 1 } else { LARGEST_KERNEL });
+        if rows <= most[0] && columns <= most[1] {
+            self.padded(node, conv, x, Vec::new(), output);
             return Ok(());
         }
         let Tensor { name, shape, range, .. } = self.net.tensors[output].clone();
@@ -219,37 +224,80 @@ impl Builder<'_> {
                 (start, stop - start, before.saturating_sub(begin), after)
             })
         };
-        let mut sum: Option<TensorId> = None;
-        for r in (0..rows).step_by(LARGEST_KERNEL) {
-            for s in (0..columns).step_by(LARGEST_KERNEL) {
-                let kernel = [(rows - r).min(LARGEST_KERNEL), (columns - s).min(LARGEST_KERNEL)];
+        let mut parts = Vec::new();
+        for r in (0..rows).step_by(most[0]) {
+            for s in (0..columns).step_by(most[1]) {
+                let kernel = [(rows - r).min(most[0]), (columns - s).min(most[1])];
                 let padding = conv.op.padding;
-                let (Some(y), Some(column)) =
-                    (axis(0, h, r, kernel[0], padding.top), axis(1, w, s, kernel[1], padding.left))
-                else {
-                    continue;
-                };
-                let source = self.window(node, x, [y.0, column.0], [y.1, column.1]);
-                let mut weights = Vec::with_capacity(conv.kernels * each * kernel[0] * kernel[1]);
-                for plane in conv.weights.chunks_exact(rows * columns) {
-                    for line in plane.chunks_exact(columns).skip(r).take(kernel[0]) {
-                        weights.extend_from_slice(&line[s..s + kernel[1]]);
-                    }
-                }
-                let padding = ir::Padding { top: y.2, left: column.2, bottom: y.3, right: column.3 };
-                let bias = if sum.is_none() { conv.bias.clone() } else { vec![0.0; conv.kernels] };
-                let op = ir::Convolution { kernel, padding, ..conv.op };
-                let part = Convolution { op, kernels: conv.kernels, weights: weights.into(), bias };
-                let post_ops = sum.map(|sum| PostOp::With(Combine::Add { negate: false }, sum));
-                let made = self.net.tensor(format!("{name} part"), shape, range);
-                self.step(node, Kind::Convolution(Box::new(part)), &[source], post_ops.into_iter().collect(), made);
-                sum = Some(made);
+                let y = axis(0, h, r, kernel[0], padding.top);
+                let column = axis(1, w, s, kernel[1], padding.left);
+                // Other parts read padding alone.
+                parts.extend(y.zip(column).map(|(y, column)| ([r, s], kernel, y, column)));
             }
         }
-        if sum.is_some() {
-            self.net.steps.last_mut().into_iter().for_each(|step| step.output = output);
+        if parts.is_empty() {
+            return Err("its windows lie in the padding alone".to_owned());
+        }
+        let mut sum: Option<TensorId> = None;
+        let last = parts.len() - 1;
+        for (at, ([r, s], kernel, y, column)) in parts.into_iter().enumerate() {
+            let source = self.window(node, x, [y.0, column.0], [y.1, column.1]);
+            let mut weights = Vec::with_capacity(conv.kernels * each * kernel[0] * kernel[1]);
+            for plane in conv.weights.chunks_exact(rows * columns) {
+                for line in plane.chunks_exact(columns).skip(r).take(kernel[0]) {
+                    weights.extend_from_slice(&line[s..s + kernel[1]]);
+                }
+            }
+            let padding = ir::Padding { top: y.2, left: column.2, bottom: y.3, right: column.3 };
+            let bias = if sum.is_none() { conv.bias.clone() } else { vec![0.0; conv.kernels] };
+            let op = ir::Convolution { kernel, padding, ..conv.op };
+            let part = nearer(Convolution { op, kernels: conv.kernels, weights: weights.into(), bias });
+            let post_ops = sum.map(|sum| PostOp::With(Combine::Add { negate: false }, sum));
+            let made = if at == last { output } else { self.net.tensor(format!("{name} part"), shape, range) };
+            self.padded(node, part, source, post_ops.into_iter().collect(), made);
+            sum = Some(made);
         }
         Ok(())
+    }
+
+    /// A step with a convolution. Padding beyond the hardware's is added by steps of one weight per channel.
+    fn padded(
+        &mut self,
+        node: &ir::Node,
+        mut conv: Convolution,
+        mut x: TensorId,
+        post_ops: Vec<PostOp>,
+        output: TensorId,
+    ) {
+        let own = |padding: ir::Padding| ir::Padding {
+            top: padding.top.min(LARGEST_PADDING_BEFORE),
+            left: padding.left.min(LARGEST_PADDING_BEFORE),
+            bottom: padding.bottom.min(LARGEST_PADDING_AFTER),
+            right: padding.right.min(LARGEST_PADDING_AFTER),
+        };
+        let less = |a: ir::Padding, b: ir::Padding| ir::Padding {
+            top: a.top - b.top,
+            left: a.left - b.left,
+            bottom: a.bottom - b.bottom,
+            right: a.right - b.right,
+        };
+        let mut before = less(conv.op.padding, own(conv.op.padding));
+        conv.op.padding = own(conv.op.padding);
+        while before != ir::Padding::default() {
+            let padding = own(before);
+            before = less(before, padding);
+            let Tensor { name, shape: [c, h, w], range, .. } = self.net.tensors[x].clone();
+            let lines = h + (padding.top + padding.bottom) as u32;
+            let columns = w + (padding.left + padding.right) as u32;
+            let wider = self.net.tensor(format!("{name} padded"), [c, lines, columns], range);
+            let channels = c as usize;
+            let op = ir::Convolution { group: channels, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding };
+            let ones = vec![1.0; channels].into();
+            let copy = Convolution { op, kernels: channels, weights: ones, bias: vec![0.0; channels] };
+            self.step(node, Kind::Convolution(Box::new(copy)), &[x], Vec::new(), wider);
+            x = wider;
+        }
+        self.step(node, Kind::Convolution(Box::new(conv)), &[x], post_ops, output);
     }
 
     /// Softmax along any axis: the axis is moved to the channels, and the result is moved back.
@@ -279,4 +327,35 @@ impl Builder<'_> {
         self.step(node, Kind::Softmax, &[source], Vec::new(), target);
         self.linear(node, &Op::Transpose { perm: back }, &[operand(target, &moved)], (output, &shape), reason)
     }
+}
+
+/// The same convolution with a dilation that the hardware has, if there is one: with more elements per kernel, of which those
+/// between are 0.
+fn nearer(mut conv: Convolution) -> Convolution {
+    for axis in [0, 1] {
+        let (dilation, kernel) = (conv.op.dilation[axis], conv.op.kernel[axis]);
+        if dilation <= LARGEST_DILATION {
+            continue;
+        }
+        if kernel == 1 {
+            conv.op.dilation[axis] = 1;
+            continue;
+        }
+        let fits =
+            |by: &usize| dilation % by == 0 && dilation / by <= LARGEST_DILATION && (kernel - 1) * by < LARGEST_KERNEL;
+        let Some(by) = (2..=LARGEST_KERNEL).find(fits) else { continue };
+        let [rows, columns] = conv.op.kernel;
+        let mut wider = conv.op.kernel;
+        wider[axis] = (kernel - 1) * by + 1;
+        let mut weights = vec![0.0; conv.weights.len() / (rows * columns) * wider[0] * wider[1]];
+        for (at, &weight) in conv.weights.iter().enumerate() {
+            let mut place = [at / columns % rows, at % columns];
+            place[axis] *= by;
+            weights[(at / (rows * columns) * wider[0] + place[0]) * wider[1] + place[1]] = weight;
+        }
+        conv.op.kernel = wider;
+        conv.op.dilation[axis] = dilation / by;
+        conv.weights = weights.into();
+    }
+    conv
 }

@@ -224,7 +224,9 @@ impl Builder<'_> {
                     Ok((f64::from(at) + 0.5) / f64::from(factor) - 0.5)
                 }
                 Coordinates::Asymmetric => Ok(f64::from(at) / f64::from(factor)),
-                Coordinates::AlignCorners => Err("a bilinear resize with different weights per block".to_owned()),
+                Coordinates::AlignCorners | Coordinates::TensorFlowHalfPixel => {
+                    Err("a bilinear resize with different weights per block".to_owned())
+                }
             };
             (0..factor).map(|at| place(at).map(|place| (place.floor() as i64, place - place.floor()))).collect()
         };

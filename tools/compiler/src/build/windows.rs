@@ -149,7 +149,7 @@ impl Builder<'_> {
         let name = self.net.tensors[out].name.clone();
         let size = [kernels_all as u32, lines as u32, columns as u32];
         let parts = self.net.tensor(format!("{name} phases"), size, range);
-        self.step(node, Kind::Convolution(Box::new(kind)), &[x], Vec::new(), parts);
+        self.convolve(node, kind, x, parts)?;
         if phases == 1 && size == self.net.tensors[out].shape {
             self.net.steps.last_mut().into_iter().for_each(|step| step.output = out);
             return Ok(());
@@ -197,6 +197,7 @@ impl Builder<'_> {
                         ir::Coordinates::HalfPixel | ir::Coordinates::PytorchHalfPixel => {
                             (f64::from(o) + 0.5) / scale - 0.5
                         }
+                        ir::Coordinates::TensorFlowHalfPixel => (f64::from(o) + 0.5) / scale,
                         ir::Coordinates::Asymmetric => f64::from(o) / scale,
                         ir::Coordinates::AlignCorners => {
                             f64::from(o) * f64::from(size - 1) / f64::from((size * factors[axis]).max(2) - 1)

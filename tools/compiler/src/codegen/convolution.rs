@@ -27,7 +27,9 @@ use crate::net::access::{slices, Axis, Span};
 use crate::net::step::{Convolution, Kind, Mode, Step};
 use crate::numbers::quantizer::Numbers;
 use crate::schedule::program::{Base, Cube, Format, Unit};
-use crate::target::{LARGEST_DILATION, LARGEST_KERNEL, LARGEST_STRIDE, PRA_TRUNCATE, TILE};
+use crate::target::{
+    LARGEST_DILATION, LARGEST_KERNEL, LARGEST_PADDING_AFTER, LARGEST_PADDING_BEFORE, LARGEST_STRIDE, PRA_TRUNCATE, TILE,
+};
 
 /// A convolution's windows along both axes: lines, columns.
 fn axes(conv: &Convolution, input: &View, output: &View) -> [Axis; 2] {
@@ -525,10 +527,10 @@ fn limits(name: &str, conv: &Convolution) -> Result<(), Error> {
         ("horizontal stride", conv.op.stride[1], LARGEST_STRIDE),
         ("vertical dilation", conv.op.dilation[0], LARGEST_DILATION),
         ("horizontal dilation", conv.op.dilation[1], LARGEST_DILATION),
-        ("padding on the left", pads.left, cdma::D_ZERO_PADDING::PAD_LEFT.max() as usize),
-        ("padding on the right", pads.right, cdma::D_ZERO_PADDING::PAD_RIGHT.max() as usize),
-        ("padding at the top", pads.top, cdma::D_ZERO_PADDING::PAD_TOP.max() as usize),
-        ("padding at the bottom", pads.bottom, cdma::D_ZERO_PADDING::PAD_BOTTOM.max() as usize),
+        ("padding on the left", pads.left, LARGEST_PADDING_BEFORE),
+        ("padding on the right", pads.right, LARGEST_PADDING_AFTER),
+        ("padding at the top", pads.top, LARGEST_PADDING_BEFORE),
+        ("padding at the bottom", pads.bottom, LARGEST_PADDING_AFTER),
     ];
     match checks.iter().find(|(_, value, most)| value > most) {
         Some((what, value, most)) => {

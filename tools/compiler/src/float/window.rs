@@ -45,6 +45,7 @@ fn taps(resize: &Resize, axis: usize, size: usize) -> Vec<(usize, usize, f32)> {
         let at = match resize.coordinates {
             Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if out == 1 => 0.0,
             Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (x + 0.5) / scale - 0.5,
+            Coordinates::TensorFlowHalfPixel => (x + 0.5) / scale,
             Coordinates::Asymmetric => x / scale,
             Coordinates::AlignCorners => x * last / (out - 1) as f32,
         };

@@ -175,6 +175,8 @@ pub enum Coordinates {
     HalfPixel,
     /// The same, but 0 if the output has one element.
     PytorchHalfPixel,
+    /// (x + 1/2) / scale
+    TensorFlowHalfPixel,
     /// x / scale
     Asymmetric,
     /// x * (input size - 1) / (output size - 1)

@@ -75,7 +75,7 @@ impl Axis {
     }
 
     /// Spans of at most `most` inputs and `outputs` outputs each, which cover the axis; `None` if one output needs more inputs, or
-    /// if a span would begin behind the input.
+    /// if more outputs than that lie behind the input.
     pub(crate) fn split(&self, most: u32, outputs: u32) -> Option<Vec<Span>> {
         let mut spans = Vec::new();
         let mut first = 0;
@@ -91,7 +91,11 @@ impl Axis {
                     high = middle - 1;
                 }
             }
-            if low == 0 || first * self.stride >= self.pad + self.input {
+            // The next span must begin before the end of the input.
+            if first + low < self.output {
+                low = low.min((self.pad + self.input - 1) / self.stride - first);
+            }
+            if low == 0 {
                 return None;
             }
             spans.push(self.span(first, low));
@@ -161,6 +165,8 @@ mod tests {
         assert_eq!(Axis { input: 10, output: 8, window: 3, stride: 1, pad: 0 }.split(2, 8), None);
         // The last windows lie in the padding, behind the input.
         assert!(Axis { input: 4, output: 8, window: 1, stride: 1, pad: 2 }.split(4, 8).is_some());
-        assert_eq!(Axis { input: 4, output: 8, window: 1, stride: 1, pad: 2 }.split(4, 6), None);
+        let spans = Axis { input: 4, output: 8, window: 1, stride: 1, pad: 2 }.split(4, 6).unwrap();
+        assert_eq!(spans.iter().map(|span| (span.first, span.count)).collect::<Vec<_>>(), [(0, 5), (5, 3)]);
+        assert_eq!(Axis { input: 4, output: 8, window: 1, stride: 1, pad: 2 }.split(4, 2), None);
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::ir::{infer, Binary, Graph, Node, Op, TensorId, Unary};
+use crate::ir::{infer, Binary, Graph, Node, Op, Tensor, TensorId, Unary};
 
 /// Applies all rules until none changes the graph.
 pub fn simplify(graph: &mut Graph) {
@@ -224,14 +224,24 @@ impl<'a> Pass<'a> {
         if commutes && self.graph.constant(a).is_some() {
             return self.replace(k, Op::Binary(op), &[b, a]);
         }
+        if op == Binary::Div && self.graph.constant(a).is_some_and(|values| values.iter().all(|v| v.is_finite())) {
+            return self.over(k, a, b);
+        }
         let Some(values) = self.graph.constant(b).cloned() else { return false };
         let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
         let (op, other): (Binary, Vec<f32>) = match (op, self.scalar(b)) {
             (Binary::Sub, _) => (Binary::Add, values.iter().map(|value| -value).collect()),
             (Binary::Div, _) => (Binary::Mul, values.iter().map(|value| 1.0 / value).collect()),
             (Binary::Pow, Some(2.0)) => return self.replace(k, Op::Binary(Binary::Mul), &[a, a]),
+            (Binary::Pow, Some(power @ (3.0 | 4.0))) => {
+                let Some(square) = self.before(k, Op::Binary(Binary::Mul), &[a, a]) else { return false };
+                let other = if power == 3.0 { a } else { square };
+                return self.replace(k + 1, Op::Binary(Binary::Mul), &[square, other]);
+            }
+            (Binary::Pow, Some(-1.0)) => return self.replace(k, Op::Unary(Unary::Reciprocal), &[a]),
             (Binary::Pow, Some(0.5)) => return self.replace(k, Op::Unary(Unary::Sqrt), &[a]),
             (Binary::Max, Some(low)) => return self.replace(k, Op::Unary(Unary::Clip(low, f32::INFINITY)), &[a]),
+            (Binary::Max | Binary::Min, None) if finite(&values) => return self.limits_of_channels(k, a, b),
             (Binary::Min, Some(high)) => return self.replace(k, Op::Unary(Unary::Clip(f32::NEG_INFINITY, high)), &[a]),
             _ => return false,
         };
@@ -242,5 +252,59 @@ impl<'a> Pass<'a> {
         let Some(other) = self.constant(b, &shape, other) else { return false };
         self.graph.tensors[other.0].quantization = None;
         self.replace(k, Op::Binary(op), &[a, other])
+    }
+
+    /// A constant divided by a tensor is the tensor's reciprocal times the constant.
+    fn over(&mut self, k: usize, constant: TensorId, x: TensorId) -> bool {
+        if self.graph.constant(x).is_some() || self.graph.shape(x) != self.graph.shape(self.output(k)) {
+            return false;
+        }
+        if self.scalar(constant) == Some(1.0) {
+            return self.replace(k, Op::Unary(Unary::Reciprocal), &[x]);
+        }
+        let Some(inverse) = self.before(k, Op::Unary(Unary::Reciprocal), &[x]) else { return false };
+        self.replace(k + 1, Op::Binary(Binary::Mul), &[inverse, constant])
+    }
+
+    /// The larger of a tensor and one constant per channel is relu(x - c) + c, and the smaller is c - relu(c - x).
+    fn limits_of_channels(&mut self, k: usize, x: TensorId, limits: TensorId) -> bool {
+        let least = matches!(self.graph.nodes[k].op, Op::Binary(Binary::Min));
+        let (shape, of) = (self.graph.shape(limits).to_vec(), self.graph.shape(x));
+        let channels =
+            infer::broadcast(&shape, of) == infer::Broadcast::Channel && of == self.graph.shape(self.output(k));
+        let (true, Some(values)) = (channels, self.graph.constant(limits).cloned()) else { return false };
+        let Some(negative) = self.constant(limits, &shape, values.iter().map(|value| -value).collect::<Vec<_>>())
+        else {
+            return false;
+        };
+        let chain = if least {
+            vec![
+                (Op::Unary(Unary::Neg), None),
+                (Op::Binary(Binary::Add), Some(limits)),
+                (Op::Unary(Unary::Relu), None),
+                (Op::Unary(Unary::Neg), None),
+            ]
+        } else {
+            vec![(Op::Binary(Binary::Add), Some(negative)), (Op::Unary(Unary::Relu), None)]
+        };
+        let (mut at, mut value) = (k, x);
+        for (op, operand) in chain {
+            let inputs: Vec<TensorId> = [value].into_iter().chain(operand).collect();
+            let Some(next) = self.before(at, op, &inputs) else { return false };
+            (at, value) = (at + 1, next);
+        }
+        self.replace(at, Op::Binary(Binary::Add), &[value, limits])
+    }
+
+    /// Inserts a node before another, and returns its output.
+    fn before(&mut self, at: usize, op: Op, inputs: &[TensorId]) -> Option<TensorId> {
+        let shapes: Vec<_> = inputs.iter().map(|&id| self.graph.shape(id)).collect();
+        let shape = infer::infer(&op, &shapes).ok()?;
+        let Node { name, output, .. } = &self.graph.nodes[at];
+        let (name, tensor) = (name.clone(), format!("{}'", self.graph.tensor(*output).name));
+        self.graph.tensors.push(Tensor { name: tensor, shape, constant: None, quantization: None });
+        let output = TensorId(self.graph.tensors.len() - 1);
+        self.insert(at, Node { name, op, inputs: inputs.to_vec(), output });
+        Some(output)
     }
 }

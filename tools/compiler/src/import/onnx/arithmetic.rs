@@ -39,6 +39,13 @@ impl Reader {
             "Ceil" => Unary::Ceil,
             "Round" => Unary::Round,
             "ThresholdedRelu" => Unary::Threshold(n.float("alpha", 1.0)),
+            "Clip"
+                if (1..3).any(
+                    |k| matches!(inputs.get(k), Some(TensorValue::Real(id)) if self.graph.constant(*id).is_none()),
+                ) =>
+            {
+                return self.computed_limits(n, inputs);
+            }
             "Clip" => {
                 let limit = |name: &str, k, default: f32| match n.attribute(name) {
                     Some(attribute) => Ok(attribute.f),
@@ -96,6 +103,17 @@ impl Reader {
             sum = self.emit(n, Op::Binary(Binary::Mul), &[sum, factor])?;
         }
         Ok(sum)
+    }
+
+    /// A Clip whose limits the network computes.
+    fn computed_limits(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
+        let mut x = self.real(n, inputs, 0)?;
+        for (k, binary) in [(1, Binary::Max), (2, Binary::Min)] {
+            if let Some(limit) = self.optional(n, inputs, k)? {
+                x = self.emit(n, Op::Binary(binary), &[x, limit])?;
+            }
+        }
+        Ok(x)
     }
 
     /// Functions of alpha * x, expressed by those without alpha.

@@ -165,7 +165,7 @@ pub(super) fn why_not(operator: &str) -> String {
         | "SkipLayerNormalization" => {
             "it divides by a statistic of the activations, for which NVDLA has no unit".to_owned()
         }
-        "LSTM" | "GRU" | "RNN" | "Loop" | "Scan" | "If" => "recurrence and control flow are not supported".to_owned(),
+        "LSTM" | "GRU" | "RNN" | "Loop" | "Scan" => "recurrence and control flow are not supported".to_owned(),
         "ArgMax" | "ArgMin" | "TopK" | "NonMaxSuppression" | "NonZero" => {
             "NVDLA computes no indices; leave it to the application, and name the tensor before it as an output"
                 .to_owned()

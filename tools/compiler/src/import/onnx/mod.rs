@@ -12,6 +12,7 @@
 
 mod arithmetic;
 mod convert;
+mod inline;
 mod order;
 mod pooling;
 mod product;
@@ -49,10 +50,13 @@ pub const FORMAT: Format = Format {
 pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Graph, Failure> {
     let malformed = |reason: String| Failure::Malformed(reason);
     let size = bytes.len() as u64;
-    let model = proto::Model::decode(bytes).map_err(|error| malformed(format!("not an ONNX model: {error}")))?;
+    let mut model = proto::Model::decode(bytes).map_err(|error| malformed(format!("not an ONNX model: {error}")))?;
+    let mut budget = Budget::new(size, options.cancel.clone());
+    inline::inline(&mut model, &mut budget).map_err(malformed)?;
     let file = model.graph.ok_or_else(|| malformed("not an ONNX model: it has no graph".to_owned()))?;
     let default = |set: &&proto::OperatorSet| set.domain.is_empty() || set.domain == "ai.onnx";
-    let opset = model.opset_import.iter().find(default).map_or(1, |set| set.version);
+    let functions = model.functions.iter().flat_map(|function| &function.opset_import);
+    let opset = model.opset_import.iter().chain(functions).find(default).map_or(1, |set| set.version);
     if opset < 7 {
         return Err(malformed(format!("operator set {opset}: the oldest that is read is 7")));
     }
@@ -63,12 +67,13 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     }
     let order = order(&file, &outputs).map_err(malformed)?;
     let mut readers: HashMap<String, usize> = HashMap::new();
-    for name in order.iter().flat_map(|&k| &file.node[k].input).chain(&outputs) {
-        *readers.entry(name.clone()).or_default() += 1;
+    let read = order.iter().flat_map(|&k| inline::all_reads(&file.node[k]));
+    for name in read.chain(outputs.iter().map(String::as_str)) {
+        *readers.entry(name.to_owned()).or_default() += 1;
     }
 
     let mut reader = Reader { graph: Graph::new(file.name.clone()), tensors: HashMap::new(), opset, readers };
-    reader.graph.budget = Budget::new(size, options.cancel.clone());
+    reader.graph.budget = budget;
     let mut refusals = Vec::new();
     for tensor in &file.initializer {
         if !reader.readers.contains_key(&tensor.name) {
@@ -146,6 +151,9 @@ impl Reader {
             Some(Refusal { node: node.name.clone(), operator: node.operator(), shapes: shapes.clone(), reason })
         };
         let domain = node.proto.domain.as_str();
+        if node.proto.op_type == "If" && matches!(domain, "" | "ai.onnx") {
+            return self.branch(node, &inputs, folder, &refuse);
+        }
         if !convert::is_known(domain, &node.proto.op_type) {
             return Err(refuse(convert::why_not(&node.proto.op_type)));
         }
@@ -173,6 +181,38 @@ impl Reader {
                 }
                 self.tensors.insert(name.clone(), TensorValue::Unknown);
             }
+        }
+        Ok(())
+    }
+
+    /// Reads the branch of an `If` that its constant condition chooses. Its tensors have names of their own in a model.
+    fn branch(
+        &mut self,
+        node: &Node<'_>,
+        inputs: &[TensorValue],
+        folder: Option<&Path>,
+        refuse: &dyn Fn(String) -> Option<Refusal>,
+    ) -> Result<(), Option<Refusal>> {
+        let Some(TensorValue::Integers(condition)) = inputs.first().filter(|_| inputs.len() == 1) else {
+            return Err(refuse("its condition is computed by the network".to_owned()));
+        };
+        let chosen = if condition.values.iter().all(|&value| value != 0) { "then_branch" } else { "else_branch" };
+        let graph = node.attribute(chosen).and_then(|attribute| attribute.g.as_deref());
+        let graph = graph.ok_or_else(|| refuse(format!("its {chosen} is missing")))?;
+        for tensor in &graph.initializer {
+            let value = value::tensor(tensor, folder).and_then(|value| self.constant(&tensor.name, value));
+            self.tensors.insert(tensor.name.clone(), value.map_err(refuse)?);
+        }
+        for proto in &graph.node {
+            let name = [&node.name, proto.output.first().unwrap_or(&proto.name)].map(String::as_str).join("/");
+            self.node(&Node { proto, name, opset: node.opset }, folder)?;
+        }
+        for (inner, outer) in graph.output.iter().zip(&node.proto.output) {
+            let value = self.lookup(&inner.name);
+            if matches!(value, TensorValue::Unknown) {
+                return Err(refuse(format!("no node computes {:?}", inner.name)));
+            }
+            self.tensors.insert(outer.clone(), value);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::inline::reads;
 use super::proto;
 
 /// The nodes that the outputs need, each after the nodes that it reads. ONNX requires this order in the file; files that violate
@@ -21,6 +22,7 @@ pub(super) fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize
         .chain(file.initializer.iter().map(|tensor| tensor.name.as_str()))
         .collect();
     // Depth first, with an explicit stack, because a long chain of nodes must not exhaust the thread's stack.
+    let reads: Vec<Vec<&str>> = file.node.iter().map(reads).collect();
     let mut state = vec![0u8; file.node.len()];
     let mut order = Vec::new();
     let mut stack: Vec<(usize, usize)> = Vec::new();
@@ -32,18 +34,18 @@ pub(super) fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize
             continue;
         }
         state[k] = 1;
-        let Some(input) = file.node[k].input.get(next) else {
+        let Some(&input) = reads[k].get(next) else {
             state[k] = 2;
             order.push(k);
             continue;
         };
         stack.push((k, next + 1));
-        match producers.get(input.as_str()) {
+        match producers.get(input) {
             Some(&producer) if state[producer] == 1 => {
                 return Err(format!("node {:?} depends on its own output, through {input:?}", file.node[k].name));
             }
             Some(&producer) => stack.push((producer, 0)),
-            None if input.is_empty() || given.contains(input.as_str()) => {}
+            None if input.is_empty() || given.contains(input) => {}
             None => return Err(format!("no node computes {input:?}, which node {:?} reads", file.node[k].name)),
         }
     }
@@ -51,7 +53,7 @@ pub(super) fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize
     let mut sorted = order.clone();
     sorted.sort_unstable();
     let position: HashMap<usize, usize> = sorted.iter().enumerate().map(|(at, &k)| (k, at)).collect();
-    let producer = |name: &String| producers.get(name.as_str()).map(|k| position[k]);
-    let behind = |(at, &k): (usize, &usize)| file.node[k].input.iter().filter_map(producer).all(|from| from < at);
+    let producer = |name: &&str| producers.get(name).map(|k| position[k]);
+    let behind = |(at, &k): (usize, &usize)| reads[k].iter().filter_map(producer).all(|from| from < at);
     Ok(if sorted.iter().enumerate().all(behind) { sorted } else { order })
 }

@@ -128,6 +128,7 @@ impl Reader {
             "half_pixel" => Coordinates::HalfPixel,
             "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
             "asymmetric" => Coordinates::Asymmetric,
+            "tf_half_pixel_for_nn" if matches!(mode, ResizeMode::Nearest(_)) => Coordinates::TensorFlowHalfPixel,
             "align_corners" => Coordinates::AlignCorners,
             other => return Err(format!("coordinate_transformation_mode {other} is not supported")),
         };

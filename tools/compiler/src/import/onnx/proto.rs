@@ -14,6 +14,28 @@ pub struct Model {
     pub graph: Option<Graph>,
     #[prost(message, repeated, tag = "8")]
     pub opset_import: Vec<OperatorSet>,
+    #[prost(message, repeated, tag = "25")]
+    pub functions: Vec<Function>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Function {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, repeated, tag = "4")]
+    pub input: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    pub output: Vec<String>,
+    #[prost(message, repeated, tag = "7")]
+    pub node: Vec<Node>,
+    #[prost(message, repeated, tag = "9")]
+    pub opset_import: Vec<OperatorSet>,
+    #[prost(string, tag = "10")]
+    pub domain: String,
+    #[prost(message, repeated, tag = "11")]
+    pub attribute_proto: Vec<Attribute>,
+    #[prost(string, tag = "13")]
+    pub overload: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -54,9 +76,10 @@ pub struct Node {
     pub attribute: Vec<Attribute>,
     #[prost(string, tag = "7")]
     pub domain: String,
+    #[prost(string, tag = "8")]
+    pub overload: String,
 }
 
-/// Subgraphs are omitted, because operators that have one are not supported.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Attribute {
     #[prost(string, tag = "1")]
@@ -69,10 +92,14 @@ pub struct Attribute {
     pub s: Bytes,
     #[prost(message, optional, tag = "5")]
     pub t: Option<Tensor>,
+    #[prost(message, optional, boxed, tag = "6")]
+    pub g: Option<Box<Graph>>,
     #[prost(float, repeated, tag = "7")]
     pub floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]
     pub ints: Vec<i64>,
+    #[prost(string, tag = "21")]
+    pub ref_attr_name: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

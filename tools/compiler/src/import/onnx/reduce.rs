@@ -4,7 +4,8 @@
 
 use super::convert::axes;
 use super::reader::{Node, Reader, TensorValue};
-use crate::ir::{Binary, Op, Padding, Pool, PoolKind, TensorId, Unary};
+use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, TensorId, Unary};
+use crate::target::LARGEST_KERNEL;
 
 impl Reader {
     pub(super) fn reduce(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
@@ -63,13 +64,35 @@ impl Reader {
             let extent = |axis: usize| if reduced.contains(&axis) { shape[axis] } else { 1 };
             return self.emit(n, pool([extent(2), extent(3)]), &[x]);
         }
-        // The reduced dimensions are moved to the end, as lines.
+        if shape.len() == 4 && shape[0] == 1 && reduced.contains(&1) && matches!(kind, PoolKind::Average { .. }) {
+            return self.mean_of_channels(n, x, reduced);
+        }
+        // The reduced dimensions are moved to the end, as lines and columns.
         let kept: Vec<usize> = (0..shape.len()).filter(|axis| !reduced.contains(axis)).collect();
         let perm: Vec<usize> = kept.iter().chain(reduced).copied().collect();
         let x = self.transpose(n, x, &perm)?;
         let outer: usize = kept.iter().map(|&axis| shape[axis]).product();
-        let lines: usize = reduced.iter().map(|&axis| shape[axis]).product();
-        let x = self.reshape(n, x, &[1, outer, lines, 1])?;
-        self.emit(n, pool([lines, 1]), &[x])
+        let columns = if reduced.len() > 1 { reduced.last().map_or(1, |&axis| shape[axis]) } else { 1 };
+        let lines: usize = reduced.iter().map(|&axis| shape[axis]).product::<usize>() / columns;
+        let x = self.reshape(n, x, &[1, outer, lines, columns])?;
+        self.emit(n, pool([lines, columns]), &[x])
+    }
+
+    /// The mean over the channels, and over lines and columns if these are reduced too: a convolution with equal weights.
+    fn mean_of_channels(&mut self, n: &Node<'_>, mut x: TensorId, reduced: &[usize]) -> Result<TensorId, String> {
+        let shape = self.graph.shape(x).to_vec();
+        let mut kernel = [2, 3].map(|axis| if reduced.contains(&axis) { shape[axis] } else { 1 });
+        // Kernels that the hardware has no size for would be computed in parts, whose sums are rounded.
+        if kernel.iter().any(|&side| side > LARGEST_KERNEL) {
+            let kind = PoolKind::Average { count_include_pad: true };
+            let pool = Pool { kind, kernel, stride: [1, 1], padding: Padding::default() };
+            x = self.emit(n, Op::Pool(pool), &[x])?;
+            kernel = [1, 1];
+        }
+        let count = shape[1] * kernel[0] * kernel[1];
+        let weights = vec![1.0 / count as f32; count];
+        let weights = self.emit_constant(n, &[1, shape[1], kernel[0], kernel[1]], weights)?;
+        let (stride, dilation, padding) = ([1, 1], [1, 1], Padding::default());
+        self.emit(n, Op::Convolution(Convolution { group: 1, kernel, stride, dilation, padding }), &[x, weights])
     }
 }

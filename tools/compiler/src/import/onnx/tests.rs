@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::float;
-use crate::ir::Quantization;
+use crate::ir::{Op, Quantization, Unary};
 
 fn value(name: &str, dims: &[i64]) -> proto::ValueInfo {
     let dim = |&extent: &i64| proto::Dimension { dim_value: Some(extent), dim_param: String::new() };
@@ -45,7 +45,7 @@ fn model(nodes: Vec<proto::Node>, initializers: Vec<proto::Tensor>, output: &str
         output: vec![value(output, &[])],
     };
     let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 13 }];
-    proto::Model { graph: Some(graph), opset_import }
+    proto::Model { graph: Some(graph), opset_import, functions: Vec::new() }
 }
 
 fn reads(model: &proto::Model) -> Result<Graph, Failure> {
@@ -387,4 +387,62 @@ fn names_are_escaped_in_errors() {
     let error = reads(&model(vec![node("LSTM\u{1b}[2J", &["conv"], "y\u{1b}]0;x\u{7}")], vec![], "y\u{1b}]0;x\u{7}"));
     let error = error.unwrap_err().to_string();
     assert!(error.contains("\\u{1b}") && error.bytes().all(|byte| byte >= b' ' || byte == b'\n'), "{error:?}");
+}
+
+/// A call of a function whose node has an attribute of the call, twice, and an `If` whose condition is constant.
+#[test]
+fn functions_and_constant_branches_are_read() {
+    let alpha = proto::Attribute { name: "alpha".into(), ref_attr_name: "slope".into(), ..Default::default() };
+    let leaky = proto::Node { attribute: vec![alpha], ..node("LeakyRelu", &["a"], "t") };
+    let function = proto::Function {
+        name: "Act".into(),
+        domain: "my".into(),
+        input: vec!["a".into()],
+        output: vec!["b".into()],
+        node: vec![leaky, node("Neg", &["t"], "b")],
+        ..Default::default()
+    };
+    let call = |slope: f32, input: &str, output: &str| {
+        let attribute = vec![proto::Attribute { name: "slope".into(), f: slope, ..Default::default() }];
+        proto::Node { domain: "my".into(), attribute, ..node("Act", &[input], output) }
+    };
+    let branch = |name: &str, operator: &str| {
+        let output = vec![proto::ValueInfo { name: name.into(), ..Default::default() }];
+        let graph = proto::Graph { node: vec![node(operator, &["q"], name)], output, ..Default::default() };
+        Some(Box::new(graph))
+    };
+    let branches = [("then_branch", branch("then", "Abs")), ("else_branch", branch("else", "Relu"))];
+    let attribute = branches.map(|(name, g)| proto::Attribute { name: name.into(), g, ..Default::default() }).into();
+    let choice = proto::Node { attribute, ..node("If", &["c"], "y") };
+    let value = proto::Tensor { data_type: 9, int32_data: vec![0], name: "c".into(), ..Default::default() };
+    let mut model = model(vec![call(0.5, "x", "p"), call(0.25, "p", "q"), choice], vec![value], "y");
+    model.functions.push(function);
+    let graph = read(model.encode_to_vec().into(), None, &Options::default()).unwrap();
+    let names: Vec<_> = graph.nodes.iter().map(|node| node.op.clone()).collect();
+    let expected = [
+        Op::Unary(Unary::LeakyRelu(0.5)),
+        Op::Unary(Unary::Neg),
+        Op::Unary(Unary::LeakyRelu(0.25)),
+        Op::Unary(Unary::Neg),
+        Op::Unary(Unary::Relu),
+    ];
+    assert_eq!(names, expected);
+}
+
+/// A function that calls itself ends with an error.
+#[test]
+fn a_function_that_calls_itself_is_refused() {
+    let call = |input: &str, output: &str| proto::Node { domain: "my".into(), ..node("Act", &[input], output) };
+    let function = proto::Function {
+        name: "Act".into(),
+        domain: "my".into(),
+        input: vec!["a".into()],
+        output: vec!["b".into()],
+        node: vec![call("a", "t"), call("t", "b")],
+        ..Default::default()
+    };
+    let mut model = model(vec![call("x", "y")], Vec::new(), "y");
+    model.functions.push(function);
+    let error = read(model.encode_to_vec().into(), None, &Options::default()).unwrap_err();
+    assert!(format!("{error:?}").contains("calls itself"), "{error:?}");
 }
