@@ -557,12 +557,10 @@ fn bands_are_exact() {
     chain([32, 900, 24], |builder, data| windows(builder, data, 5, [3, 3], 2));
 }
 
-/// A part whose windows all lie in the padding is refused, not left out.
+/// Windows that lie in the padding alone belong to the part with the last elements of the input.
 #[test]
-fn parts_in_the_padding_are_refused() {
-    for (right, refused) in [(0, false), (40, true)] {
-        let mut builder = Builder::new("padding", 8);
-        let data = builder.graph.input("data", &[1, 2048, 2, 80]).unwrap();
+fn windows_in_the_padding_are_exact() {
+    for right in [0, 40] {
         let op = Convolution {
             group: 1,
             kernel: [1; 2],
@@ -570,12 +568,69 @@ fn parts_in_the_padding_are_refused() {
             dilation: [1; 2],
             padding: Padding { right, ..Padding::default() },
         };
-        let weights = builder.constant(&[8, 2048, 1, 1], 0.1, 0.0);
-        let sums = builder.add(Op::Convolution(op), &[data, weights]).unwrap();
-        builder.graph.outputs.push(sums);
-        let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(&NV_SMALL));
-        let error = compiled.err().map(|error| error.to_string());
-        assert_eq!(error.is_some_and(|error| error.contains("windows in the padding alone")), refused);
+        chain([2048, 2, 80], |builder, data| {
+            let weights = builder.constant(&[8, 2048, 1, 1], 0.1, 0.0);
+            builder.add(Op::Convolution(op), &[data, weights]).unwrap()
+        });
+    }
+}
+
+/// Kernels, dilation and padding beyond the hardware's.
+#[test]
+fn large_windows_are_exact() {
+    let convolve =
+        |input: [usize; 3], kernel: [usize; 2], dilation: [usize; 2], [top, left, bottom, right]: [usize; 4]| {
+            let padding = Padding { top, left, bottom, right };
+            let op = Convolution { group: 1, kernel, stride: [1; 2], dilation, padding };
+            chain(input, |builder, data| {
+                let weights = builder.constant(&[5, input[0], kernel[0], kernel[1]], 0.2, 0.0);
+                builder.add(Op::Convolution(op), &[data, weights]).unwrap()
+            });
+        };
+    convolve([3, 9, 8], [3, 3], [1, 1], [100, 40, 70, 33]);
+    convolve([3, 80, 5], [40, 1], [1, 1], [20, 0, 19, 0]);
+    // 33 is 3 times 11, and 37 is a prime.
+    convolve([2, 80, 40], [3, 2], [33, 1], [33, 0, 33, 1]);
+    convolve([2, 80, 40], [3, 2], [37, 1], [37, 0, 37, 0]);
+}
+
+/// Channels, lines and columns of zeros, and other constants with one value per channel.
+#[test]
+fn constants_beside_a_tensor_are_exact() {
+    let pad = |input: [usize; 3], before: [usize; 4], after: [usize; 4], value: f32| {
+        let mode = nvdla_compiler::ir::PadMode::Constant(value);
+        let op = Op::Pad { mode, before: before.to_vec(), after: after.to_vec() };
+        chain(input, |builder, data| {
+            let first = windows(builder, data, 24, [3, 3], 1);
+            builder.add(op.clone(), &[first]).unwrap()
+        });
+    };
+    pad([3, 40, 42], [0; 4], [0, 8, 0, 0], 0.0);
+    pad([3, 40, 42], [0, 5, 1, 2], [0, 3, 3, 4], 0.0);
+    pad([3, 40, 42], [0, 5, 0, 0], [0, 3, 0, 0], 0.5);
+    for (axis, extents) in [(1, [1, 7, 20, 30]), (2, [1, 24, 3, 30]), (2, [1, 24, 50, 30])] {
+        chain([3, 20, 30], |builder, data| {
+            let first = windows(builder, data, 24, [3, 3], 1);
+            let value = builder.graph.add_constant("even", &extents, vec![0.25; extents.iter().product()]).unwrap();
+            builder.add(Op::Concat { axis }, &[first, value]).unwrap()
+        });
+    }
+}
+
+/// Functions on configurations without tables: softmax over pairs of channels.
+#[test]
+fn emulated_functions_are_exact() {
+    for unary in [Unary::Sigmoid, Unary::Tanh, Unary::Silu] {
+        for config in [&NV_SMALL, Config::by_name("nv_small_256").unwrap()] {
+            let mut builder = Builder::new("emulated", 7);
+            let data = builder.graph.input("data", &[1, 3, 9, 8]).unwrap();
+            let first = windows(&mut builder, data, 13, [3, 3], 1);
+            let function = builder.add(Op::Unary(unary), &[first]).unwrap();
+            let last = windows(&mut builder, function, 5, [3, 3], 1);
+            builder.graph.outputs.extend([function, last]);
+            let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
+            check(&compiled, config, &mut Random::new(8), "an emulated function");
+        }
     }
 }
 
@@ -776,7 +831,7 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
                     let id = step.inputs[part];
                     values[id][at(shape(id), place[0], place[1], place[2])]
                 }
-                Kind::Softmax => unreachable!(),
+                Kind::Softmax(_) => unreachable!(),
             };
             let of = |values: &[f32]| values[if values.len() == 1 { 0 } else { c }];
             for post in &step.post_ops {

@@ -28,7 +28,7 @@ use crate::build::nodes;
 use crate::calibrate::{self, rounded, rounded_weights, samples, table, Judge, Measured, Method};
 use crate::evaluate::mixed;
 use crate::import::model::Model;
-use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
+use crate::ir::{Graph, Preprocess, Range, Ranges, Unreadable};
 use crate::net::dump;
 use crate::net::step::Net;
 use crate::options::{Bytes, Optimize, Options, Winograd};
@@ -335,11 +335,49 @@ impl Compiler {
         self.options.precision == Precision::Int8 && self.samples.is_none() && self.table.is_none()
     }
 
-    /// Finds all nodes that the configuration cannot compute, without calibration.
-    pub fn check(&self, model: &Model) -> Result<(), Unreadable> {
+    /// Finds all nodes that have no steps in the configuration. Compiling may still refuse a layer; see [`Self::check`].
+    ///
+    /// # Errors
+    ///
+    /// The nodes.
+    pub fn maps(&self, model: &Model) -> Result<(), Unreadable> {
         let bounds = crate::bounds::bounds(&model.graph, &[]);
         let integers = self.options.precision == Precision::Int8;
         let known = nodes::Known { bounds: &bounds, limited: None, integers };
         nodes::build(&model.graph, &Ranges::new(), &known, self.options.config).map(|_| ())
     }
+
+    /// Compiles a model without calibration, to find out whether that is possible. In int8, tensors whose range is not known have
+    /// one that their operators allow. What is computed with other ranges compiles, too: they change numbers alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::compile_with`], with all nodes that the configuration cannot compute.
+    pub fn check(&self, model: &Model) -> Result<(), Error> {
+        let graph = &model.graph;
+        if self.mixed.is_some() {
+            target::mixed(self.options.config)?;
+        }
+        let options = self.options(graph)?;
+        let mut ranges = calibrate::of_model(graph);
+        if self.options.precision == Precision::Int8 {
+            ranges = calibrate::complete(graph, ranges, None);
+            let bounds = crate::bounds::bounds(graph, &options.inputs);
+            for (k, tensor) in graph.tensors.iter().enumerate() {
+                let id = crate::ir::TensorId(k);
+                if tensor.constant.is_none() && ranges.get(id).is_none() {
+                    ranges.set(id, possible(bounds[k]));
+                }
+            }
+        }
+        pipeline::compile(graph, &ranges, &options)?;
+        Ok(())
+    }
+}
+
+/// A range within bounds.
+fn possible((low, high): crate::bounds::Bounds) -> Range {
+    let end = |value: f32, default: f32| if value.is_finite() { value } else { default };
+    let (least, most) = (end(low, end(high, 1.0).min(0.0) - 1.0), end(high, end(low, -1.0).max(0.0) + 1.0));
+    Range::of(least, most.max(least))
 }

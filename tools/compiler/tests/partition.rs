@@ -91,6 +91,7 @@ impl Builder {
             op_type: op.to_owned(),
             attribute,
             domain: if op == REFUSED { "test".to_owned() } else { String::new() },
+            overload: String::new(),
         });
         self.graph.value_info.push(info(&output, shape));
         output

@@ -8,6 +8,9 @@ use crate::net::step::{Combine, Kind, Pipe, PostOp, Tensor, TensorId};
 use crate::numbers::tails;
 use crate::target::UNKNOWN;
 
+/// The most elements of a function that the processor computes, because the configuration has no tables: some milliseconds.
+const EMULATED_ELEMENTS: u32 = 1 << 16;
+
 impl Builder<'_> {
     pub(crate) fn unary(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
         let config = self.config;
@@ -43,9 +46,58 @@ impl Builder<'_> {
                 let [low, high] = tails::shortened(&function, range.map(f64::from), false);
                 vec![PostOp::Table(unary, low as f32, high as f32)]
             }
+            Unary::Sigmoid | Unary::Tanh | Unary::Silu => return self.emulated(node, unary),
             _ => return Err(format!("{} needs lookup tables, which this configuration does not have", unary.name())),
         };
         self.split(node, Kind::Copy, node.inputs[0].0, post_ops, node.output.0);
+        Ok(())
+    }
+
+    /// Functions of small tensors on configurations without tables. sigmoid(x) is the first of softmax([x, 0]), which the emulator
+    /// computes; tanh(x) is 2 sigmoid(2 x) - 1, and silu(x) is x sigmoid(x).
+    fn emulated(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
+        let (x, name) = (node.inputs[0].0, unary.name());
+        let Tensor { name: of, shape: [c, h, w], range, .. } = self.net.tensors[x].clone();
+        let elements = c * h * w;
+        if elements > EMULATED_ELEMENTS {
+            return Err(format!(
+                "{name} needs lookup tables, which this configuration does not have, and its {elements} elements are more than \
+                 the {EMULATED_ELEMENTS} that the processor may compute in their place"
+            ));
+        }
+        let factor = if unary == Unary::Tanh { 2.0 } else { 1.0 };
+        let scaled = range.map(|range| Range {
+            min: range.min * factor,
+            max: range.max * factor,
+            scale: range.scale * factor,
+            span: (range.span.0 * factor, range.span.1 * factor),
+            ..range
+        });
+        let pairs = self.net.tensor(format!("{of} and 0"), [2 * c, h, w], scaled);
+        let op = ir::Convolution {
+            group: c as usize,
+            kernel: [1; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            padding: ir::Padding::default(),
+        };
+        self.depthwise(node, op, [factor, 0.0].repeat(c as usize), x, pairs)?;
+        let unit = Some(Range::of(0.0, 1.0));
+        let both = self.net.tensor(format!("{of} softmax"), [2 * c, h, w], unit);
+        self.step(node, Kind::Softmax(c), &[pairs], Vec::new(), both);
+        let first = (0..c).map(|channel| 2 * channel).collect();
+        if unary == Unary::Sigmoid {
+            self.step(node, Kind::Channels(first), &[both], Vec::new(), node.output.0);
+            return Ok(());
+        }
+        let gate = self.net.tensor(format!("{of} sigmoid"), [c, h, w], unit);
+        self.step(node, Kind::Channels(first), &[both], Vec::new(), gate);
+        if unary == Unary::Silu {
+            self.step(node, Kind::Copy, &[x], vec![PostOp::With(Combine::Mul, gate)], node.output.0);
+        } else {
+            let post_ops = vec![PostOp::Affine(vec![2.0], vec![-1.0])];
+            self.split(node, Kind::Copy, gate, post_ops, node.output.0);
+        }
         Ok(())
     }
 

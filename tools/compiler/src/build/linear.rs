@@ -308,7 +308,7 @@ impl Builder<'_> {
         if outer == 1 {
             let [channels, ..] = self.net.tensors[x].shape;
             if channels as usize == shape[axis] {
-                self.step(node, Kind::Softmax, &[x], Vec::new(), output);
+                self.step(node, Kind::Softmax(1), &[x], Vec::new(), output);
                 return Ok(());
             }
         }
@@ -324,7 +324,7 @@ impl Builder<'_> {
         let operand = |tensor: TensorId, shape: &[usize]| Operand { tensor, shape: shape.to_vec(), constant: None };
         let op = Op::Transpose { perm: order };
         self.linear(node, &op, &[operand(x, &shape)], (source, &moved), reason.clone())?;
-        self.step(node, Kind::Softmax, &[source], Vec::new(), target);
+        self.step(node, Kind::Softmax(1), &[source], Vec::new(), target);
         self.linear(node, &Op::Transpose { perm: back }, &[operand(target, &moved)], (output, &shape), reason)
     }
 }

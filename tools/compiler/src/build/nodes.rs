@@ -220,11 +220,12 @@ impl Builder<'_> {
                     (rank, axis) => (axis + 3).saturating_sub(rank),
                 };
                 let constants = node.inputs.iter().any(|&id| graph.constant(id).is_some());
-                if along == 0 && outer != 1 || constants {
+                let inputs =
+                    if constants { self.even_parts(node) } else { Some(node.inputs.iter().map(|id| id.0).collect()) };
+                let Some(inputs) = inputs.filter(|_| along != 0 || outer == 1) else {
                     let what = if constants { " with constants" } else { "" };
                     return self.linear_node(node, format!("a concatenation along axis {axis} of {shape:?}{what}"));
-                }
-                let inputs: Vec<TensorId> = node.inputs.iter().map(|id| id.0).collect();
+                };
                 self.step(node, Kind::Concat(along), &inputs, Vec::new(), output);
             }
             Op::Slice { starts, steps, lengths } => self.slice(node, starts, steps, lengths)?,
@@ -405,27 +406,120 @@ impl Builder<'_> {
         (below && fits && pool.kind == ir::PoolKind::Max).then_some((pad.inputs[0], ir::Pool { padding, ..pool }))
     }
 
-    /// A convolution with one weight per channel and padding, which CDMA adds.
+    /// Padding. Lines and columns of zeros are the padding of a convolution with one weight per channel, which CDMA adds; channels
+    /// are concatenated.
     fn pad(&mut self, node: &ir::Node, mode: ir::PadMode, before: &[usize], after: &[usize]) -> Result<(), String> {
+        let shape = self.graph.shape(node.inputs[0]);
         let rank = before.len();
-        if rank != 4 || before[..2] != [0, 0] || after[..2] != [0, 0] {
-            return Err("padding of other dimensions than lines and columns".to_owned());
+        let lines = rank.saturating_sub(2).max(rank.min(2));
+        let channels = || before[..lines].iter().zip(&after[..lines]).enumerate().filter(|(_, ends)| ends != &(&0, &0));
+        let side = |ends: &[usize], axis: usize| if rank < 3 || axis >= rank { 0 } else { ends[axis] };
+        let places = if rank == 3 { [rank, 2] } else { [rank.wrapping_sub(2), rank.wrapping_sub(1)] };
+        let [first, last] = [before, after].map(|ends| places.map(|axis| side(ends, axis)));
+        let outer = channels().next().map_or(1, |(axis, _)| shape[..axis].iter().product::<usize>());
+        if channels().count() > 1 || outer != 1 {
+            return Err("padding of several dimensions before the lines".to_owned());
         }
+        let mut from = node.inputs[0].0;
         let ir::PadMode::Constant(value) = mode else {
-            let input = node.inputs[0].0;
-            if self.surrounded(node, input, mode, [before[2], before[3]], [after[2], after[3]])? == input {
+            if channels().count() > 0 {
+                return Err("padding of channels that repeats or mirrors them".to_owned());
+            }
+            if self.surrounded(node, from, mode, first, last)? == from {
                 self.simple(node, Kind::Same, Vec::new());
             }
             self.net.steps.last_mut().into_iter().for_each(|step| step.output = node.output.0);
             return Ok(());
         };
-        if value != 0.0 {
+        let around = first.iter().chain(&last).any(|&side| side > 0);
+        if value != 0.0 && around {
             return Err(format!("padding with {value}, which is not 0"));
         }
-        let [c, ..] = self.net.tensors[node.inputs[0].0].shape.map(|extent| extent as usize);
-        let padding = ir::Padding { top: before[2], left: before[3], bottom: after[2], right: after[3] };
+        let Tensor { name, shape: out, range, .. } = self.net.tensors[node.output.0].clone();
+        let [own, ..] = self.net.tensors[from].shape;
+        let Some((axis, _)) = channels().next() else {
+            return self.surrounded_by_zeros(node, from, first, last, node.output.0);
+        };
+        if around {
+            let wider = self.net.tensor(format!("{name} padded"), [own, out[1], out[2]], range);
+            self.surrounded_by_zeros(node, from, first, last, wider)?;
+            from = wider;
+        }
+        let inner = own / shape[axis] as u32;
+        let mut parts = Vec::new();
+        for (at, count) in [before[axis], after[axis]].into_iter().enumerate() {
+            if at == 1 {
+                parts.push(from);
+            }
+            if count > 0 {
+                let values = vec![value; count * inner as usize];
+                parts.push(self.even(node, from, values, [out[1], out[2]], range)?);
+            }
+        }
+        self.step(node, Kind::Concat(0), &parts, Vec::new(), node.output.0);
+        Ok(())
+    }
+
+    /// A tensor with lines and columns of zeros around it.
+    fn surrounded_by_zeros(
+        &mut self,
+        node: &ir::Node,
+        from: TensorId,
+        [top, left]: [usize; 2],
+        [bottom, right]: [usize; 2],
+        to: TensorId,
+    ) -> Result<(), String> {
+        let [c, ..] = self.net.tensors[from].shape.map(|extent| extent as usize);
+        let padding = ir::Padding { top, left, bottom, right };
         let op = ir::Convolution { group: c, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding };
-        self.depthwise(node, op, vec![1.0; c], node.inputs[0].0, node.output.0)
+        self.depthwise(node, op, vec![1.0; c], from, to)
+    }
+
+    /// The parts of a concatenation, of which some are constants that have one value per channel; `None` if others are constant.
+    fn even_parts(&mut self, node: &ir::Node) -> Option<Vec<TensorId>> {
+        let graph = self.graph;
+        let source = node.inputs.iter().find(|&&id| graph.constant(id).is_none())?.0;
+        let Tensor { range, .. } = self.net.tensors[node.output.0].clone();
+        let of = |id: ir::TensorId| -> Option<Option<Vec<f32>>> {
+            let Some(values) = graph.constant(id) else { return Some(None) };
+            let [c, h, w] = self.net.tensors[id.0].shape.map(|extent| extent as usize);
+            let even = |plane: &[f32]| plane.iter().all(|value| value.to_bits() == plane[0].to_bits());
+            let planes = || values.chunks_exact(h * w);
+            (planes().len() == c && planes().all(even)).then(|| Some(planes().map(|plane| plane[0]).collect()))
+        };
+        let values = node.inputs.iter().map(|&id| of(id)).collect::<Option<Vec<_>>>()?;
+        let mut parts = Vec::new();
+        for (&id, values) in node.inputs.iter().zip(values) {
+            let [_, h, w] = self.net.tensors[id.0].shape;
+            parts.push(match values {
+                Some(values) => self.even(node, source, values, [h, w], range).ok()?,
+                None => id.0,
+            });
+        }
+        Some(parts)
+    }
+
+    /// A tensor with one value per channel: a convolution of weights of zero over the first channel of another tensor.
+    fn even(
+        &mut self,
+        node: &ir::Node,
+        source: TensorId,
+        values: Vec<f32>,
+        [height, width]: [u32; 2],
+        range: Option<ir::Range>,
+    ) -> Result<TensorId, String> {
+        let Tensor { name, shape: [_, h, w], range: of, .. } = self.net.tensors[source].clone();
+        let size = [h.min(height), w.min(width)];
+        let first = self.net.tensor(format!("{name} first"), [1, size[0], size[1]], of);
+        self.step(node, Kind::Slice { start: [0; 3], step: [1; 2] }, &[source], Vec::new(), first);
+        let out = self.net.tensors[node.output.0].name.clone();
+        let made = self.net.tensor(format!("{out} constant"), [values.len() as u32, height, width], range);
+        let (bottom, right) = ((height - size[0]) as usize, (width - size[1]) as usize);
+        let padding = ir::Padding { bottom, right, ..ir::Padding::default() };
+        let op = ir::Convolution { group: 1, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding };
+        let conv = Convolution { op, kernels: values.len(), weights: vec![0.0; values.len()].into(), bias: values };
+        self.convolve(node, conv, first, made)?;
+        Ok(made)
     }
 
     /// A convolution whose kernels read one channel each, with as many kernels per channel as there are weights for it.

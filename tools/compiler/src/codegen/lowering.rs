@@ -9,8 +9,11 @@ use std::ops::Range;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::Lut;
 use nvdla_uapi::layout::align::{Alignment, Data};
-use nvdla_uapi::layout::feature::{self, Atoms};
 use nvdla_uapi::layout::pixel::Image;
+use nvdla_uapi::layout::{
+    self,
+    feature::{self, Atoms},
+};
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
 use super::view::View;
@@ -23,7 +26,7 @@ use crate::output::layout::Stored;
 use crate::passes::inputs::{component_order, Given};
 use crate::passes::place::Placed;
 use crate::schedule::cost::Cost;
-use crate::schedule::program::{Buffer, Emulated, Format, Program, StepInfo, Storage, TensorScale};
+use crate::schedule::program::{Buffer, Cube, Emulated, Format, Program, StepInfo, Storage, TensorScale};
 use crate::schedule::stripes::Stripe;
 use crate::target::{Target, LARGEST_EXTENT};
 
@@ -338,18 +341,35 @@ impl Lowering<'_> {
                 self.normalisation(number, step, lrn, numbers);
                 Ok(())
             }
-            Kind::Softmax => {
+            Kind::Softmax(groups) => {
                 let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
                 let (source, target) =
                     (source.cube(&source.all(), source.atoms), target.cube(&target.all(), target.atoms));
                 self.coarse_softmax(step);
                 let input_scale = self.scales[step.inputs[0]].scale as f32;
                 let output_scale = self.scales[step.output].scale as f32;
-                self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });
+                let channels = self.placed.net.tensors[step.output].shape[0] / groups;
+                let atom = self.config.memory_atomic;
+                let bytes = layout::bytes(self.precision);
+                for group in 0..groups {
+                    let [source, target] = [source, target].map(|cube| part(cube, channels, group, [atom, bytes]));
+                    self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });
+                }
                 Ok(())
             }
             // Views need no operation.
             Kind::Concat(_) | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same => Ok(()),
         }
     }
+}
+
+/// One of the groups of adjacent channels of a cube, with atoms and elements of that many bytes. A group does not cross atoms.
+fn part(cube: Cube, channels: u32, group: u32, [atom, element]: [u32; 2]) -> Cube {
+    if u32::from(cube.channels) == channels {
+        return cube;
+    }
+    let first = group * channels * element;
+    let size = u32::from(cube.height - 1) * cube.line_stride + u32::from(cube.width - 1) * atom + channels * element;
+    let offset = cube.offset + first / atom * cube.surface_stride + first % atom;
+    Cube { offset, size, channels: channels as u16, surfaces: 1, ..cube }
 }

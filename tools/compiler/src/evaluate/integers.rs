@@ -107,8 +107,12 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
                 })
                 .collect()
         }
-        Kind::Softmax => {
-            softmax(input, from, network.scales[step.inputs[0]].scale as f32, network.scales[step.output].scale as f32)
+        Kind::Softmax(groups) => {
+            let [input_scale, output_scale] = [step.inputs[0], step.output].map(|id| network.scales[id].scale as f32);
+            let [channels, h, w] = from;
+            let each = channels / groups;
+            let group = input.chunks_exact((each * h * w) as usize);
+            group.flat_map(|group| softmax(group, [each, h, w], input_scale, output_scale)).collect()
         }
     }
 }

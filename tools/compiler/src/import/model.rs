@@ -11,7 +11,7 @@ use super::format::{Failure, Format, MAX_MODEL};
 pub use super::options::Options;
 use super::{ncnn, onnx, tflite};
 use crate::ir::{Binary, Graph, Op, Unreadable};
-use crate::simplify::{outer_moves, simplify, Reshaped};
+use crate::simplify::{last_moves, outer_moves, simplify, split_heads, Reshaped};
 
 /// Why a model cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,15 @@ impl Model {
         })?;
         finite(&graph).map_err(|reason| Error::Malformed(path.to_owned(), reason))?;
         simplify(&mut graph);
-        let reshaped = outer_moves(&mut graph);
+        let mut heads = split_heads(&mut graph);
+        let mut reshaped = outer_moves(&mut graph);
+        reshaped.extend(last_moves(&mut graph));
+        for change in &mut reshaped {
+            if let Some(at) = heads.iter().position(|head| head.name == change.name) {
+                change.part = heads.remove(at).part;
+            }
+        }
+        reshaped.extend(heads);
         Ok(Self { graph, reshaped })
     }
 }

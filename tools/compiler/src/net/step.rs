@@ -149,8 +149,8 @@ pub enum Kind {
     Columns(u32),
     /// Lines become columns, and columns become lines.
     Transpose,
-    /// Softmax over the channels, on the CPU.
-    Softmax,
+    /// Softmax over each of so many groups of adjacent channels, on the CPU. If there are several groups, each has two channels.
+    Softmax(u32),
     /// Local response normalisation over the channels.
     Lrn(Lrn),
 }
@@ -190,7 +190,7 @@ impl Kind {
             Self::Repeat(_) => "elements to blocks",
             Self::Columns(_) => "every n-th column",
             Self::Transpose => "lines to columns",
-            Self::Softmax => "softmax (CPU)",
+            Self::Softmax(_) => "softmax (CPU)",
             Self::Lrn(_) => "normalisation",
         }
     }
@@ -387,5 +387,5 @@ pub fn may_saturate(net: &Net, tensor: TensorId) -> bool {
             .steps
             .iter()
             .filter(|step| step.inputs.contains(&tensor))
-            .all(|step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_)))
+            .all(|step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax(_) | Kind::Lrn(_)))
 }

@@ -39,7 +39,7 @@ impl<'a> Trial<'a> {
 
     /// Finds the nodes of a group that the configuration cannot compute.
     pub(super) fn check(&self, nodes: &[usize], piece: &Piece) -> Result<(), Failure> {
-        self.compiler.check(&piece.model).map_err(|unreadable| self.refused(nodes, &unreadable.0))
+        self.compiler.maps(&piece.model).map_err(|unreadable| self.refused(nodes, &unreadable.0))
     }
 
     /// Compiles a group.

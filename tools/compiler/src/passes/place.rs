@@ -252,7 +252,7 @@ impl Placer<'_> {
                     }
                     map
                 }
-                Kind::Softmax => {
+                Kind::Softmax(_) => {
                     if !self.map(step.inputs[0]).is_dense() {
                         let channels = self.net.tensors[step.inputs[0]].shape[0];
                         step.inputs[0] = self.remapped(step.inputs[0], Map::dense(channels));
@@ -398,7 +398,7 @@ impl Placer<'_> {
                     Kind::Convolution(_)
                         | Kind::Copy
                         | Kind::Pool(_)
-                        | Kind::Softmax
+                        | Kind::Softmax(_)
                         | Kind::Lrn(_)
                         | Kind::Spread(_)
                         | Kind::Repeat(_)

@@ -28,7 +28,7 @@ impl Groups {
             let copied = is_identity(step)
                 && readers[step.inputs[0]] == 1
                 && net.tensors[step.inputs[0]].wide == net.tensors[step.output].wide;
-            if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_)) && !copied {
+            if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax(_) | Kind::Lrn(_)) && !copied {
                 continue;
             }
             for &input in &step.inputs {
@@ -101,8 +101,14 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
             symmetric[groups.root(other)] = true;
         }
         let excluded = match &step.kind {
-            // CDP squares and sums values, so their zero is 0. The emulator knows no zero.
-            Kind::Softmax | Kind::Lrn(_) => true,
+            // CDP squares and sums values, so their zero is 0.
+            Kind::Lrn(_) => true,
+            // The emulator knows no zero. Only differences of a softmax's values count, so the zero of a quantized model may stay.
+            Kind::Softmax(_) => {
+                let given = net.tensors[step.inputs[0]].range.is_some_and(|range| range.given);
+                symmetric[groups.root(step.output)] = true;
+                !given
+            }
             // PDP's padding of averages is 0.
             Kind::Pool(pool) => {
                 pool.kind == (PoolKind::Average { count_include_pad: true }) && pool.padding != Padding::default()
@@ -157,7 +163,8 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     let all: Vec<Result<Scale, String>> = net.tensors.iter().enumerate().map(scale).collect();
     let mut unknown: Vec<String> = all.iter().filter_map(|scale| scale.as_ref().err().cloned()).collect();
     // The range of an input of a group is not that of the others.
-    let computes = |step: &&Step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_));
+    let computes =
+        |step: &&Step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax(_) | Kind::Lrn(_));
     let made = net.inputs.iter().copied().chain(net.steps.iter().filter(computes).map(|step| step.output));
     let known = |id: usize| net.tensors[id].range.is_some() || inputs.fixed(id).is_some();
     unknown.extend(made.filter(|&id| !known(id)).map(|id| net.tensors[id].name.clone()));

@@ -30,7 +30,7 @@ pub(crate) fn widen(
     for &id in &net.inputs {
         narrow[groups.root(id)] = true;
     }
-    for step in net.steps.iter().filter(|step| matches!(step.kind, Kind::Softmax | Kind::Lrn(_))) {
+    for step in net.steps.iter().filter(|step| matches!(step.kind, Kind::Softmax(_) | Kind::Lrn(_))) {
         for id in step.reads().chain([step.output]) {
             narrow[groups.root(id)] = true;
         }

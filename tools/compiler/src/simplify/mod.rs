@@ -11,12 +11,14 @@
 #![allow(clippy::float_cmp)]
 
 mod functions;
+mod heads;
 mod moves;
 mod outer;
 mod pass;
 mod weights;
 
-pub use outer::{outer_moves, Reshaped};
+pub use heads::{last_moves, split_heads};
+pub use outer::{outer_moves, Joined, Move, Reshaped};
 pub use pass::{prune, simplify};
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! so that it can be folded into its convolution.
 
 use super::pass::Pass;
-use crate::ir::{BlockOrder, Op, TensorId};
+use crate::ir::{BlockOrder, Node, Op, TensorId};
 
 /// The most elements of a tensor for which a permutation is examined, so that each index is exact as f32.
 const MAX_INDICES: usize = 1 << 24;
@@ -152,6 +152,112 @@ impl Pass<'_> {
         self.graph.nodes[k].inputs = vec![moved];
         old.into_iter().chain(old_operands).for_each(|id| self.release(id));
         true
+    }
+
+    /// f(transpose(a), b) becomes transpose(f(a, b')), for arithmetic on two tensors, concatenations, padding and slices, if each
+    /// other operand is transposed in the same way or only dimensions of 1 move when it is transposed back. TensorFlow's exporters leave such
+    /// islands with the channels last.
+    pub(super) fn sink_transposes(&mut self, k: usize) -> bool {
+        let op = &self.graph.nodes[k].op;
+        if !matches!(op, Op::Binary(_) | Op::Concat { .. } | Op::Pad { .. } | Op::Slice { .. }) {
+            return false;
+        }
+        let (y, inputs) = (self.output(k), self.inputs(k).to_vec());
+        let rank = self.graph.shape(y).len();
+        let perm_of = |pass: &Self, id: TensorId| match pass.origin(id).map(|m| &pass.graph.nodes[m]) {
+            Some(Node { op: Op::Transpose { perm }, inputs, .. }) if perm.len() == rank => {
+                Some((perm.clone(), inputs[0]))
+            }
+            _ => None,
+        };
+        let Some((perm, _)) = inputs.iter().find_map(|&id| perm_of(self, id)) else { return false };
+        let mut inverse = vec![0; rank];
+        perm.iter().enumerate().for_each(|(k, &axis)| inverse[axis] = k);
+        // The operands before the transposition. Those that are not transposed get a reshape, which moves no element.
+        let mut sources = Vec::new();
+        for &id in &inputs {
+            let shape = self.graph.shape(id);
+            let aligned = [vec![1; rank.saturating_sub(shape.len())], shape.to_vec()].concat();
+            match perm_of(self, id) {
+                Some((own, source)) if own == perm => sources.push((source, None)),
+                _ if self.graph.constant(id).is_some() && !matches!(op, Op::Binary(_)) => return false,
+                _ => {
+                    let moved: Vec<usize> = inverse.iter().copied().filter(|&axis| aligned[axis] != 1).collect();
+                    if !moved.is_sorted() {
+                        return false;
+                    }
+                    sources.push((id, Some(inverse.iter().map(|&axis| aligned[axis]).collect::<Vec<usize>>())));
+                }
+            }
+        }
+        let back = |values: &[usize]| inverse.iter().map(|&axis| values[axis]).collect::<Vec<usize>>();
+        let op = match op {
+            Op::Concat { axis } => Op::Concat { axis: perm[*axis] },
+            Op::Pad { mode, before, after } => Op::Pad { mode: *mode, before: back(before), after: back(after) },
+            Op::Slice { starts, steps, lengths } => Op::Slice {
+                starts: back(starts),
+                steps: inverse.iter().map(|&axis| steps[axis]).collect(),
+                lengths: back(lengths),
+            },
+            op => op.clone(),
+        };
+        let mut at = k;
+        let mut operands = Vec::new();
+        for (source, shape) in sources {
+            let scalar = self.graph.tensor(source).elements() == 1 && self.graph.constant(source).is_some();
+            match shape.filter(|shape| !scalar && shape != self.graph.shape(source)) {
+                Some(shape) => {
+                    let Some(reshaped) = self.before(at, Op::Reshape { shape }, &[source]) else { return false };
+                    at += 1;
+                    operands.push(reshaped);
+                }
+                None => operands.push(source),
+            }
+        }
+        let quantization = self.graph.tensor(y).quantization.clone();
+        if quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some()) {
+            return false;
+        }
+        let Some(inner) = self.before(at, op, &operands) else { return false };
+        self.graph.tensors[inner.0].quantization = quantization;
+        self.replace(at + 1, Op::Transpose { perm }, &[inner])
+    }
+
+    /// f(concat(moved a, moved b)) becomes concat(f(a), f(b)), so that the moves and the concatenation are last and need not be
+    /// computed.
+    pub(super) fn before_heads(&mut self, k: usize) -> bool {
+        let (op, inputs) = (self.graph.nodes[k].op.clone(), self.inputs(k).to_vec());
+        let fits = match op {
+            Op::Unary(_) | Op::Softmax { .. } => true,
+            Op::Binary(_) => self.scalar(inputs[1]).is_some(),
+            _ => false,
+        };
+        let (x, y) = (inputs[0], self.output(k));
+        let Some(c) = self.only_origin(x).filter(|_| fits && self.graph.shape(x) == self.graph.shape(y)) else {
+            return false;
+        };
+        let Op::Concat { axis } = self.graph.nodes[c].op else { return false };
+        let parts = self.inputs(c).to_vec();
+        let moved = |&id: &TensorId| match self.origin(id).map(|m| &self.graph.nodes[m]) {
+            Some(Node { op: Op::Reshape { shape }, inputs, .. }) => !same_extents(shape, self.graph.shape(inputs[0])),
+            Some(Node { op: Op::Transpose { .. }, .. }) => true,
+            _ => false,
+        };
+        let quantization = self.graph.tensor(y).quantization.clone();
+        let along = matches!(op, Op::Softmax { axis: own } if own == axis);
+        let scales = quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some());
+        if along || scales || !parts.iter().any(moved) || parts.iter().any(|&id| self.graph.constant(id).is_some()) {
+            return false;
+        }
+        let (mut at, mut made) = (k, Vec::new());
+        for part in parts {
+            let operands: Vec<TensorId> = [&[part], &inputs[1..]].concat();
+            let Some(value) = self.before(at, op.clone(), &operands) else { return false };
+            self.graph.tensors[value.0].quantization.clone_from(&quantization);
+            made.push(value);
+            at += 1;
+        }
+        self.replace(at, Op::Concat { axis }, &made)
     }
 
     /// Reshape, Transpose, Reshape that together permute channels or move blocks between channels and pixels.

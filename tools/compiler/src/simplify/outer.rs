@@ -21,15 +21,59 @@ pub struct Reshaped {
     pub model: Vec<usize>,
     /// Its shape in the graph.
     pub graph: Vec<usize>,
-    /// Whether its channels are last in the model; otherwise the order of its elements is the same.
+    /// Whether its channels are last in the model; otherwise the order of its elements is the same, or that after `moves`.
     pub channels_last: bool,
+    /// What the model does with an output in the loadable's shape.
+    pub moves: Vec<Move>,
+    /// The part of a model's output that it is.
+    pub part: Option<Joined>,
+}
+
+/// A move that is left to the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// The same elements in another shape.
+    Reshape(Vec<usize>),
+    /// Axis i is axis `perm[i]` of the tensor before.
+    Transpose(Vec<usize>),
+}
+
+/// The part of an output of the model that an output of the loadable is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The model's output.
+    pub of: String,
+    /// The axis along which the model joins the parts.
+    pub axis: usize,
+    /// The first index along the axis.
+    pub first: usize,
+    /// How many indices.
+    pub count: usize,
 }
 
 impl std::fmt::Display for Reshaped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { name, model, graph, channels_last } = self;
-        write!(f, "{name:?} is {model:?} in the model, {graph:?} in the loadable, ")?;
-        f.write_str(if *channels_last { "with the channels first" } else { "with its elements in the same order" })
+        let Self { name, model, graph, channels_last, moves, part } = self;
+        if let Some(Joined { of, axis, first, count }) = part {
+            let last = first + count - 1;
+            write!(f, "{name:?} is the part {first} to {last} along axis {axis} of {of:?}; it ")?;
+        } else {
+            write!(f, "{name:?} ")?;
+        }
+        write!(f, "is {model:?} in the model, {graph:?} in the loadable, ")?;
+        if moves.is_empty() {
+            let order = if *channels_last { "with the channels first" } else { "with its elements in the same order" };
+            return f.write_str(order);
+        }
+        f.write_str("which the model changes:")?;
+        for (k, step) in moves.iter().enumerate() {
+            f.write_str(if k == 0 { " " } else { ", then " })?;
+            match step {
+                Move::Reshape(shape) => write!(f, "reshaped to {shape:?}")?,
+                Move::Transpose(perm) => write!(f, "transposed by {perm:?}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -65,7 +109,7 @@ pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
 
 /// Whether an operator moves elements. Dimensions of 1 are added and removed without a move, unless that gives elements another
 /// channel, line or column.
-fn is_move(graph: &Graph, node: &Node) -> bool {
+pub(super) fn is_move(graph: &Graph, node: &Node) -> bool {
     match node.op {
         Op::Transpose { .. } => true,
         Op::Reshape { .. } => {
@@ -90,7 +134,14 @@ fn first_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
     let Tensor { name, shape, .. } = graph.tensor(id);
     let (&[n, ref size @ .., c], 3 | 4) = (&shape[..], shape.len()) else { return None };
     let first = [&[n, c], size].concat();
-    Some(Reshaped { name: name.clone(), model: shape.clone(), graph: first, channels_last: true })
+    Some(Reshaped {
+        name: name.clone(),
+        model: shape.clone(),
+        graph: first,
+        channels_last: true,
+        moves: Vec::new(),
+        part: None,
+    })
 }
 
 /// An input with the shape that a reshape gives it.
@@ -99,7 +150,14 @@ fn reshaped_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
     let reader = graph.node(graph.users(id).next()?);
     let to = graph.shape(reader.output);
     let fits = matches!(reader.op, Op::Reshape { .. }) && to.len() == 4 && to[0] == shape[0];
-    fits.then(|| Reshaped { name: name.clone(), model: shape.clone(), graph: to.to_vec(), channels_last: false })
+    fits.then(|| Reshaped {
+        name: name.clone(),
+        model: shape.clone(),
+        graph: to.to_vec(),
+        channels_last: false,
+        moves: Vec::new(),
+        part: None,
+    })
 }
 
 /// The simplified network with an input changed.
@@ -151,6 +209,8 @@ fn without_moves(graph: &mut Graph, k: usize) -> Option<Reshaped> {
         model: graph.shape(output).to_vec(),
         graph: graph.shape(source).to_vec(),
         channels_last,
+        moves: Vec::new(),
+        part: None,
     };
     graph.tensors[output.0].name = std::mem::replace(&mut graph.tensors[source.0].name, name);
     graph.outputs[k] = source;

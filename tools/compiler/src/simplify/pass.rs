@@ -79,6 +79,8 @@ impl<'a> Pass<'a> {
                 || self.function(k)
                 || self.merge_moves(k)
                 || self.sink_moves(k)
+                || self.sink_transposes(k)
+                || self.before_heads(k)
                 || self.permutation(k)
                 || self.fold_into_weights(k)
                 || self.padding(k)
@@ -297,7 +299,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Inserts a node before another, and returns its output.
-    fn before(&mut self, at: usize, op: Op, inputs: &[TensorId]) -> Option<TensorId> {
+    pub(super) fn before(&mut self, at: usize, op: Op, inputs: &[TensorId]) -> Option<TensorId> {
         let shapes: Vec<_> = inputs.iter().map(|&id| self.graph.shape(id)).collect();
         let shape = infer::infer(&op, &shapes).ok()?;
         let Node { name, output, .. } = &self.graph.nodes[at];

@@ -62,7 +62,7 @@ fn channels_of_inputs_and_outputs_come_first() {
     };
     assert_eq!(names(&after), names(&before));
     let expected: Vec<_> = names(&before).into_iter().zip([[1, 4, 3, 2], [1, 3, 2, 5], [1, 3, 2, 5]]).collect();
-    for (Reshaped { name, model, graph, channels_last }, (expected, shape)) in reshaped.iter().zip(&expected) {
+    for (Reshaped { name, model, graph, channels_last, .. }, (expected, shape)) in reshaped.iter().zip(&expected) {
         assert_eq!((name, &model[..], *channels_last), (expected, &shape[..], true));
         assert_eq!(graph[..], [0, 3, 1, 2].map(|axis: usize| shape[axis]));
     }

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Outputs that join the heads of a detector. Their moves and concatenations need not be computed: each head becomes an output of
+//! its own, and what the model does with it is left to the user.
+
+use super::moves::same_extents;
+use super::outer::{is_move, Joined, Move, Reshaped};
+use super::pass::simplify;
+use crate::ir::{Graph, Node, Op, TensorId};
+
+/// Outputs with fewer elements are moved by products with matrices.
+const FEW: usize = 2048;
+
+/// Replaces each output that is a concatenation of moved tensors by these tensors.
+pub fn split_heads(graph: &mut Graph) -> Vec<Reshaped> {
+    let mut heads = Vec::new();
+    let mut k = 0;
+    while k < graph.outputs.len() {
+        if let Some(parts) = split(graph, k) {
+            heads.extend(parts);
+        } else {
+            k += 1;
+        }
+    }
+    if !heads.is_empty() {
+        simplify(graph);
+    }
+    // A part that was divided again is none.
+    heads.retain(|head: &Reshaped| graph.outputs.iter().any(|&id| graph.tensor(id).name == head.name));
+    heads
+}
+
+/// Leaves all moves that end in a large output to the user, also those that are no change of order alone.
+pub fn last_moves(graph: &mut Graph) -> Vec<Reshaped> {
+    let mut reshaped = Vec::new();
+    for k in 0..graph.outputs.len() {
+        let output = graph.outputs[k];
+        let (mut at, mut moves, mut found) = (output, Vec::new(), None);
+        while let Some(node) = graph.producer(at).map(|id| graph.node(id)) {
+            let source = node.inputs[0];
+            let step = match &node.op {
+                Op::Reshape { shape } => Move::Reshape(shape.clone()),
+                Op::Transpose { perm } => Move::Transpose(perm.clone()),
+                _ => break,
+            };
+            if !may_end(graph, source, at) || at != output && graph.users(at).count() > 1 {
+                break;
+            }
+            moves.insert(0, step);
+            found = if graph.shape(source).len() <= 4 && is_move(graph, node) {
+                Some((source, moves.clone()))
+            } else {
+                found
+            };
+            at = source;
+        }
+        let Some((source, moves)) = found else { continue };
+        if graph.tensor(source).elements() <= FEW {
+            continue;
+        }
+        let name = graph.tensor(output).name.clone();
+        reshaped.push(Reshaped {
+            name: name.clone(),
+            model: graph.shape(output).to_vec(),
+            graph: graph.shape(source).to_vec(),
+            channels_last: false,
+            moves,
+            part: None,
+        });
+        graph.tensors[output.0].name = std::mem::replace(&mut graph.tensors[source.0].name, name);
+        graph.outputs[k] = source;
+    }
+    if !reshaped.is_empty() {
+        simplify(graph);
+    }
+    reshaped
+}
+
+/// Whether a tensor may be an output in place of one that is computed from it.
+fn may_end(graph: &Graph, source: TensorId, output: TensorId) -> bool {
+    let rounds = &graph.tensor(output).quantization;
+    (rounds.is_none() || *rounds == graph.tensor(source).quantization)
+        && graph.producer(source).is_some()
+        && !graph.outputs.contains(&source)
+}
+
+fn split(graph: &mut Graph, k: usize) -> Option<Vec<Reshaped>> {
+    let output = graph.outputs[k];
+    let mut joined = output;
+    let mut node: &Node = graph.node(graph.producer(joined)?);
+    while matches!(node.op, Op::Reshape { .. }) && same_extents(graph.shape(node.inputs[0]), graph.shape(joined)) {
+        if !may_end(graph, node.inputs[0], joined) || graph.users(node.inputs[0]).count() > 1 {
+            return None;
+        }
+        joined = node.inputs[0];
+        node = graph.node(graph.producer(joined)?);
+    }
+    let Op::Concat { axis } = node.op else { return None };
+    let moved = |id: TensorId| graph.producer(id).is_some_and(|k| is_move(graph, graph.node(k)));
+    let parts = node.inputs.clone();
+    let usable =
+        parts.iter().all(|&id| may_end(graph, id, joined) && parts.iter().filter(|&&other| other == id).count() == 1);
+    if graph.tensor(output).elements() <= FEW
+        || !usable
+        || !parts.iter().any(|&id| moved(id))
+        || graph.users(output).next().is_some()
+        || graph.users(joined).count() > usize::from(joined != output)
+    {
+        return None;
+    }
+    let of = graph.tensor(output).name.clone();
+    let mut first = 0;
+    let mut heads = Vec::new();
+    for (at, &id) in parts.iter().enumerate() {
+        let name = format!("{of}/{at}");
+        let shape = graph.shape(id).to_vec();
+        let part = Some(Joined { of: of.clone(), axis, first, count: shape[axis] });
+        first += shape[axis];
+        heads.push(Reshaped {
+            name: name.clone(),
+            model: shape.clone(),
+            graph: shape,
+            channels_last: false,
+            moves: Vec::new(),
+            part,
+        });
+        graph.tensors[id.0].name = name;
+    }
+    graph.outputs.splice(k..=k, parts);
+    Some(heads)
+}
