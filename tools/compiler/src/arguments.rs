@@ -87,6 +87,9 @@ pub struct Arguments {
     /// The shape of an input with dimensions that the model does not fix
     #[arg(long, value_name = "NAME=1x3x224x224", value_parser = shape)]
     pub shape: Vec<(String, Vec<usize>)>,
+    /// The names of the tensors that become inputs; nodes before them are left out (ONNX)
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub inputs: Vec<String>,
     /// The names of the tensors that become outputs; nodes after them are left out
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub outputs: Vec<String>,

@@ -22,7 +22,8 @@ pub(crate) fn run(arguments: &EvaluateArguments) -> Result<(), Box<dyn Error>> {
     let labels = labels.as_ref().map(Labels::open).transpose()?;
     let list = labelled(labels_dir, labels.as_ref())?;
     let shapes = compile.shape.iter().cloned().collect();
-    let options = Options { shapes, outputs: compile.outputs.clone(), ..Options::default() };
+    let options =
+        Options { shapes, inputs: compile.inputs.clone(), outputs: compile.outputs.clone(), ..Options::default() };
     let model = Model::open(path, &options)?;
     let mut compiler = compiler(compile)?;
     if let Some(folder) = &compile.calibrate {

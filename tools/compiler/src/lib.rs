@@ -37,6 +37,7 @@ pub mod pipeline;
 pub mod quantize;
 pub mod schedule;
 pub mod simplify;
+pub mod suggest;
 pub mod survey;
 pub mod target;
 

@@ -17,15 +17,16 @@ use clap::Parser as _;
 
 use nvdla_compiler::arguments::{Arguments, EvaluateArguments, Precision};
 use nvdla_compiler::calibrate::{samples, table};
-use nvdla_compiler::compiler::{Calibrated, Compiler, FEW_SAMPLES};
+use nvdla_compiler::compiler::{self, Calibrated, Compiler, FEW_SAMPLES};
 use nvdla_compiler::evaluate::loss::Losses;
 use nvdla_compiler::evaluate::measure::Measured;
-use nvdla_compiler::import::model::{Model, Options};
+use nvdla_compiler::import::model::{self, Model, Options};
 use nvdla_compiler::kind_of;
 use nvdla_compiler::npy;
 use nvdla_compiler::output::compiled::Compiled;
 use nvdla_compiler::output::report::Division;
 use nvdla_compiler::partition::{self, picture, Limits};
+use nvdla_compiler::suggest::tried;
 use nvdla_runtime::files::{self, Clash, Names};
 use nvdla_runtime::{program, ErrorKind};
 
@@ -142,7 +143,8 @@ fn divide(arguments: &Arguments, path: &Path, options: &Options) -> Result<(), B
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.model.as_ref().or(arguments.model_option.as_ref()).ok_or(argument("no model is given"))?;
     let shapes = arguments.shape.iter().cloned().collect();
-    let options = Options { shapes, outputs: arguments.outputs.clone(), ..Options::default() };
+    let options =
+        Options { shapes, inputs: arguments.inputs.clone(), outputs: arguments.outputs.clone(), ..Options::default() };
     if arguments.output.is_none() && !arguments.check {
         return Err(argument("no output is given (--output)").into());
     }
@@ -150,7 +152,12 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         return divide(arguments, path, &options);
     }
     names(arguments, path)?;
-    let model = Model::open(path, &options)?;
+    let model = match Model::open(path, &options) {
+        Err(model::Error::Nodes(file, unreadable)) => {
+            return Err(model::Error::Nodes(file, tried(path, &options, &compiler(arguments)?, unreadable)).into());
+        }
+        other => other?,
+    };
     for reshaped in &model.reshaped {
         program::say(&format!("nvdla_compiler: {reshaped}"));
     }
@@ -158,7 +165,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let shown = Arc::clone(&progress);
     let mut compiler = compiler(arguments)?.progress(move |what, done| shown.tell(what, done));
     if arguments.check {
-        compiler.check(&model)?;
+        compiler.check(&model).map_err(|error| proposing(error, path, &options, &compiler))?;
         let (config, nodes) = (arguments.config.name, model.graph.nodes.len());
         return print(&if arguments.json {
             let checked =
@@ -181,7 +188,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(pass) = &arguments.dump {
         write(&dump_file(output, pass), compiler.dump(&model, &ranges, pass)?)?;
     }
-    let mut compiled = compiler.compile_with(&model, &ranges)?;
+    let compiled = compiler.compile_with(&model, &ranges);
+    let mut compiled = compiled.map_err(|error| proposing(error, path, &options, &compiler))?;
     progress.finish();
     write(output, &compiled.loadable)?;
     if let Some(folder) = &arguments.report {
@@ -239,6 +247,16 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         )?;
     }
     print(&text)
+}
+
+/// The error of a compilation, in which the proposed outputs have been tried.
+fn proposing(error: compiler::Error, path: &Path, options: &Options, compiler: &Compiler) -> compiler::Error {
+    match error {
+        compiler::Error::Lowering(nvdla_compiler::Error::Refused(unreadable)) => {
+            nvdla_compiler::Error::Refused(tried(path, options, compiler, unreadable)).into()
+        }
+        other => other,
+    }
 }
 
 /// Runs a loadable on the model with the samples of a folder, and returns the losses of tensors, measured on a few samples. With

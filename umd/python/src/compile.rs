@@ -59,7 +59,7 @@ fn compiled(arguments: Arguments, cancel: &Cancel) -> Result<(Vec<u8>, Vec<Strin
     let color = color.map(|color| choice("colour order", &color, &colors)).transpose()?;
     let fits = [("stretch", Fit::Stretch), ("crop", Fit::Crop)];
     let fit = resize.map(|resize| choice("resize mode", &resize, &fits)).transpose()?.unwrap_or(Fit::Exact);
-    let model = Model::open(&model, &Options { shapes, outputs, cancel: cancel.clone() })?;
+    let model = Model::open(&model, &Options { shapes, outputs, cancel: cancel.clone(), ..Options::default() })?;
     if let Some(color) = color {
         compiler = compiler.preprocess(Preprocess { mean, std, color, fit });
     }

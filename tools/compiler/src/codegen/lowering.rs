@@ -348,6 +348,10 @@ impl Lowering<'_> {
                 self.coarse_softmax(step);
                 let input_scale = self.scales[step.inputs[0]].scale as f32;
                 let output_scale = self.scales[step.output].scale as f32;
+                if groups == 1 {
+                    self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });
+                    return Ok(());
+                }
                 let channels = self.placed.net.tensors[step.output].shape[0] / groups;
                 let atom = self.config.memory_atomic;
                 let bytes = layout::bytes(self.precision);
@@ -365,9 +369,6 @@ impl Lowering<'_> {
 
 /// One of the groups of adjacent channels of a cube, with atoms and elements of that many bytes. A group does not cross atoms.
 fn part(cube: Cube, channels: u32, group: u32, [atom, element]: [u32; 2]) -> Cube {
-    if u32::from(cube.channels) == channels {
-        return cube;
-    }
     let first = group * channels * element;
     let size = u32::from(cube.height - 1) * cube.line_stride + u32::from(cube.width - 1) * atom + channels * element;
     let offset = cube.offset + first / atom * cube.surface_stride + first % atom;

@@ -303,6 +303,21 @@ impl Pipe {
     }
 }
 
+/// The tensor that a step adds last, so that the output converter's offset can subtract its zero. A convolution's bias subtracts
+/// that of a tensor that X2 adds behind X1 without ReLU.
+pub(crate) fn added_last(step: &Step, pipe: Pipe) -> Option<TensorId> {
+    let sum = |post: &PostOp| matches!(post, PostOp::With(Combine::Add { .. }, _));
+    let at = step.post_ops.iter().rposition(sum)?;
+    let ends = |(index, post): (usize, &PostOp)| matches!(post, PostOp::Within(..)) || pipe.saturate == Some(index);
+    let last = step.post_ops.iter().enumerate().skip(at + 1).all(ends) && pipe.table.is_none() && !pipe.x2_shift;
+    let in_bias = matches!(step.kind, Kind::Convolution(_)) && !pipe.x1_relu;
+    let by_x2 = pipe.x2 == Some(at) && pipe.y.is_none() && !pipe.x2_relu && !in_bias;
+    match step.post_ops[at] {
+        PostOp::With(_, other) if last && (by_x2 || pipe.y == Some(at)) => Some(other),
+        _ => None,
+    }
+}
+
 /// Limits of a quantized tensor that have no step, because the tensor is stored as another one.
 #[derive(Clone, Copy, Debug)]
 pub struct Within {

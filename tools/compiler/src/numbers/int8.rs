@@ -8,7 +8,7 @@ use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 use crate::error::Error;
 use crate::ir;
 use crate::net::step::Mode;
-use crate::net::step::{Combine, Convolution, Pipe, PostOp, Step};
+use crate::net::step::{added_last, Combine, Convolution, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
     algorithm, exponent, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages,
     XActivation, SUM_BITS, X, Y,
@@ -352,8 +352,12 @@ impl Quantizer<'_> {
         }
         let Scale { scale, zero } = self.scales[step.output];
         let factor = Factor::nearest(&name, unit / scale)?;
-        let offset = (f64::from(-zero) * f64::from(factor.truncate).exp2() / f64::from(factor.scale)).round();
-        if offset > f64::from(i32::MAX) {
+        let added = added_last(step, pipe).map_or(0.0, |other| {
+            let Scale { scale, zero } = self.scales[other];
+            f64::from(zero) * scale / unit
+        });
+        let offset = (f64::from(-zero) * f64::from(factor.truncate).exp2() / f64::from(factor.scale) + added).round();
+        if offset.abs() > f64::from(i32::MAX) {
             return Err(Error::unsupported(
                 &name,
                 format!("its output needs an offset of {offset:e}, which does not fit int32"),

@@ -8,7 +8,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use crate::error::Error;
 use crate::ir::{zero_point, Padding, PoolKind, Range};
-use crate::net::step::{may_saturate, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId, Within};
+use crate::net::step::{added_last, may_saturate, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId, Within};
 use crate::numbers::quantizer::Scale;
 use crate::passes::inputs::Inputs;
 use crate::passes::place::is_identity;
@@ -97,7 +97,9 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
             let limit = f64::from(*limit);
             limits.entry(groups.root(step.output)).and_modify(|least| *least = least.min(limit)).or_insert(limit);
         }
-        for other in needs_zero(step, pipe) {
+        let late = pipe.and_then(|pipe| added_last(step, pipe));
+        let given = |id: TensorId| net.tensors[id].range.is_some_and(|range| range.given) && !net.tensors[id].wide;
+        for other in needs_zero(step, pipe).filter(|&other| late != Some(other) || !given(other)) {
             symmetric[groups.root(other)] = true;
         }
         let excluded = match &step.kind {

@@ -24,6 +24,7 @@ mod shapes;
 pub mod survey;
 mod value;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -65,7 +66,8 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     if !options.outputs.is_empty() {
         outputs.clone_from(&options.outputs);
     }
-    let order = order(&file, &outputs).map_err(malformed)?;
+    let cut = &options.inputs;
+    let order = order(&file, &outputs, cut).map_err(malformed)?;
     let mut readers: HashMap<String, usize> = HashMap::new();
     let read = order.iter().flat_map(|&k| inline::all_reads(&file.node[k]));
     for name in read.chain(outputs.iter().map(String::as_str)) {
@@ -89,19 +91,36 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
             return Err(malformed(format!("two initializers have the name {:?}", tensor.name)));
         }
     }
-    for input in &file.input {
+    let mut inputs: Vec<Cow<'_, proto::ValueInfo>> = file.input.iter().map(Cow::Borrowed).collect();
+    if !cut.is_empty() {
+        let read = |input: &Cow<'_, proto::ValueInfo>| reader.readers.contains_key(&input.name);
+        inputs.retain(|input| read(input) && !cut.contains(&input.name));
+        for name in cut {
+            let made = file.node.iter().any(|node| node.output.contains(name));
+            let known = file.value_info.iter().chain(&file.output).chain(&file.input).find(|info| info.name == *name);
+            if !made && known.is_none() || !reader.readers.contains_key(name) {
+                return Err(malformed(format!(
+                    "no node that the outputs need reads {name:?}, which is to be an input"
+                )));
+            }
+            let kind = Some(proto::Type { tensor_type: Some(proto::TensorType { elem_type: 1, shape: None }) });
+            let open = || Cow::Owned(proto::ValueInfo { name: name.clone(), r#type: kind });
+            inputs.push(known.map_or_else(open, Cow::Borrowed));
+        }
+    }
+    for input in inputs {
         // Before version 4 of the format, initializers were also listed as inputs.
         if reader.tensors.contains_key(&input.name) {
             continue;
         }
-        let value = reader.input(input, options).unwrap_or_else(|reason| {
+        let value = reader.input(&input, options).unwrap_or_else(|reason| {
             refusals.push(Refusal { node: input.name.clone(), operator: "input".into(), shapes: vec![], reason });
             TensorValue::Unknown
         });
         reader.tensors.insert(input.name.clone(), value);
     }
     for name in options.shapes.keys() {
-        if !file.input.iter().any(|input| input.name == *name) {
+        if !file.input.iter().any(|input| input.name == *name) && !cut.contains(name) {
             let names: Vec<_> = file.input.iter().map(|input| input.name.as_str()).collect();
             return Err(malformed(format!("a shape is given for {name:?}, the inputs are {}", names.join(", "))));
         }

@@ -9,7 +9,8 @@ use super::proto;
 
 /// The nodes that the outputs need, each after the nodes that it reads. ONNX requires this order in the file; files that violate
 /// it are sorted. Nodes that depend on each other in a cycle are an error.
-pub(super) fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> {
+/// `cut` are tensors that are given in place of being computed.
+pub(super) fn order(file: &proto::Graph, outputs: &[String], cut: &[String]) -> Result<Vec<usize>, String> {
     let mut producers: HashMap<&str, usize> = HashMap::new();
     for (k, node) in file.node.iter().enumerate() {
         for output in node.output.iter().filter(|output| !output.is_empty()) {
@@ -18,8 +19,12 @@ pub(super) fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize
             }
         }
     }
+    for name in cut {
+        producers.remove(name.as_str());
+    }
     let given: HashSet<&str> = (file.input.iter().map(|input| input.name.as_str()))
         .chain(file.initializer.iter().map(|tensor| tensor.name.as_str()))
+        .chain(cut.iter().map(String::as_str))
         .collect();
     // Depth first, with an explicit stack, because a long chain of nodes must not exhaust the thread's stack.
     let reads: Vec<Vec<&str>> = file.node.iter().map(reads).collect();

@@ -69,7 +69,7 @@ pub fn of_model(
     if !options.outputs.is_empty() {
         outputs.clone_from(&options.outputs);
     }
-    let order = order(file, &outputs).map_err(Failure::Malformed)?;
+    let order = order(file, &outputs, &options.inputs).map_err(Failure::Malformed)?;
     let mut counts: HashMap<String, usize> = HashMap::new();
     for name in order.iter().flat_map(|&k| &file.node[k].input).chain(&outputs) {
         *counts.entry(name.clone()).or_default() += 1;
