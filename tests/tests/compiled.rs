@@ -6,9 +6,11 @@
 //! `NVDLA_GRAPHS` sets how many graphs are tried, `NVDLA_SEED` the first one's number.
 
 use nvdla_compiler::calibrate::{complete, of_model, Measured, Method};
+use nvdla_compiler::compiler::Compiler;
 use nvdla_compiler::evaluate::integers;
 use nvdla_compiler::evaluate::loss::Loss;
 use nvdla_compiler::float;
+use nvdla_compiler::import::model::Model;
 use nvdla_compiler::ir::{
     Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Quantization, Range, Ranges, TensorId, Unary,
 };
@@ -615,6 +617,27 @@ fn constants_beside_a_tensor_are_exact() {
             builder.add(Op::Concat { axis }, &[first, value]).unwrap()
         });
     }
+}
+
+/// What `--check` accepts compiles with the ranges of samples, and what it refuses does not.
+#[test]
+fn checked_graphs_compile() {
+    let (mut accepted, mut refused) = (0, 0);
+    for seed in seeds(56) {
+        let config = Config::ALL[seed as usize % Config::ALL.len()];
+        let model = Model { graph: random_graph(seed, config).0, reshaped: Vec::new() };
+        let compiler = Compiler::new(config);
+        let checked = compiler.check(&model).map_err(|error| error.to_string());
+        let compiled = compiler.compile_with(&model, &ranges(&model.graph)).map_err(|error| error.to_string());
+        assert_eq!(checked.is_ok(), compiled.is_ok(), "graph {seed}: {checked:?}, {:?}", compiled.err());
+        if checked.is_ok() {
+            accepted += 1;
+        } else {
+            refused += 1;
+        }
+    }
+    println!("{accepted} graphs accepted, {refused} refused");
+    assert!(accepted > 0);
 }
 
 /// Functions on configurations without tables: softmax over pairs of channels.

@@ -375,3 +375,92 @@ fn a_convolution_with_several_readers_is_not_merged() {
     });
     assert_eq!(ops(&simplified(graph)), ["Convolution", "Mul", "Max"]);
 }
+
+/// A gate per channel, a concatenation and zeros in an island with the channels last, as tf2onnx writes them: no move is left.
+#[test]
+fn islands_with_the_channels_last_have_no_moves() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 2, 3, 4]).unwrap();
+    let turned = builder.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[x]);
+    let pool = Pool {
+        kind: PoolKind::Average { count_include_pad: true },
+        kernel: [3, 4],
+        stride: [1, 1],
+        padding: Padding::default(),
+    };
+    let mean = builder.node(Op::Pool(pool), &[x]);
+    let gate = builder.node(Op::Reshape { shape: vec![1, 1, 1, 2] }, &[mean]);
+    let product = builder.both(Binary::Mul, turned, gate);
+    let joined = builder.node(Op::Concat { axis: 3 }, &[product, turned]);
+    let mode = PadMode::Constant(0.0);
+    let padded = builder.node(Op::Pad { mode, before: vec![0; 4], after: vec![0, 1, 0, 3] }, &[joined]);
+    let back = builder.node(Op::Transpose { perm: vec![0, 3, 1, 2] }, &[padded]);
+    builder.0.outputs.push(back);
+    let graph = simplified(builder.0);
+    let names: Vec<_> = graph.nodes.iter().map(|node| node.op.name()).collect();
+    assert_eq!(names, ["AveragePool", "Mul", "Concat", "Pad"]);
+}
+
+/// Two heads that are turned, reshaped and joined, with a function behind: both become outputs, and the moves are left to the user.
+#[test]
+fn heads_become_outputs() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 3, 20, 20]).unwrap();
+    let mut heads = Vec::new();
+    for _ in 0..2 {
+        let head = builder.conv(x, 6, 1);
+        let turned = builder.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[head]);
+        heads.push(builder.node(Op::Reshape { shape: vec![1, 800, 3] }, &[turned]));
+    }
+    let joined = builder.node(Op::Concat { axis: 1 }, &heads);
+    let scores = builder.unary(Unary::Sigmoid, joined);
+    builder.0.outputs.push(scores);
+    let name = builder.0.tensor(scores).name.clone();
+    let before = builder.0.clone();
+    let mut graph = builder.0;
+    simplify(&mut graph);
+    let parts = split_heads(&mut graph);
+    let reshaped = outer_moves(&mut graph);
+    graph.check().unwrap();
+    assert_eq!(parts.len(), 2);
+    assert_eq!(reshaped.len(), 2);
+    assert!(reshaped.iter().all(|change| change.channels_last && change.graph == [1, 6, 20, 20]), "{reshaped:?}");
+    assert!(!graph
+        .nodes
+        .iter()
+        .any(|node| matches!(node.op, Op::Reshape { .. } | Op::Transpose { .. } | Op::Concat { .. })));
+    let part = parts[1].part.as_ref().unwrap();
+    assert_eq!((&part.of, part.axis, part.first, part.count), (&name, 1, 800, 800));
+    let input: Vec<f32> = (0..1200).map(|k| X[k % 8]).collect();
+    let whole = float::run(&before, std::slice::from_ref(&input), &mut |_, _| {}).unwrap();
+    let own = float::run(&graph, &[input], &mut |_, _| {}).unwrap();
+    let turned: Vec<f32> = own.iter().flat_map(|values| last(&[1, 6, 20, 20], values)).collect();
+    assert_eq!(turned.len(), whole[0].len());
+    assert!(turned.iter().zip(&whole[0]).all(|(a, b)| (a - b).abs() < 1e-6));
+}
+
+/// Limits per channel, small powers, and a constant that is divided.
+#[test]
+fn arithmetic_that_no_unit_has_is_divided() {
+    for (operator, values, count) in
+        [(Binary::Max, vec![0.5, -1.0], 3), (Binary::Min, vec![0.5, -1.0], 5), (Binary::Pow, vec![3.0], 2)]
+    {
+        let mut builder = Builder(Graph::new("test"));
+        let x = builder.0.input("x", &[1, 2, 2, 4]).unwrap();
+        let shape = if values.len() == 1 { vec![] } else { vec![2, 1, 1] };
+        let limits = builder.constant(&shape, values);
+        let y = builder.both(operator, x, limits);
+        builder.0.outputs.push(y);
+        assert_eq!(simplified(builder.0).nodes.len(), count, "{operator:?}");
+    }
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 1, 1, 4]).unwrap();
+    let absolute = builder.unary(Unary::Abs, x);
+    let one = builder.constant(&[1], vec![1.0]);
+    let shifted = builder.both(Binary::Add, absolute, one);
+    let constant = builder.constant(&[1], vec![1.5]);
+    let y = builder.both(Binary::Div, constant, shifted);
+    builder.0.outputs.push(y);
+    let graph = simplified(builder.0);
+    assert!(graph.nodes.iter().any(|node| node.op == Op::Unary(Unary::Reciprocal)));
+}
