@@ -559,21 +559,33 @@ fn bands_are_exact() {
     chain([32, 900, 24], |builder, data| windows(builder, data, 5, [3, 3], 2));
 }
 
-/// Windows that lie in the padding alone belong to the part with the last elements of the input.
+/// Windows that lie in the padding alone belong to the part with the last elements of the input, or are refused.
 #[test]
-fn windows_in_the_padding_are_exact() {
-    for right in [0, 40] {
-        let op = Convolution {
-            group: 1,
-            kernel: [1; 2],
-            stride: [1; 2],
-            dilation: [1; 2],
-            padding: Padding { right, ..Padding::default() },
-        };
-        chain([2048, 2, 80], |builder, data| {
-            let weights = builder.constant(&[8, 2048, 1, 1], 0.1, 0.0);
-            builder.add(Op::Convolution(op), &[data, weights]).unwrap()
-        });
+fn windows_in_the_padding_are_exact_or_refused() {
+    for config in Config::ALL {
+        for (channels, columns, right) in [(2048, 80, 0), (2048, 80, 40), (8, 5, 60)] {
+            let mut builder = Builder::new("padding", 8);
+            let data = builder.graph.input("data", &[1, channels, 2, columns]).unwrap();
+            let op = Convolution {
+                group: 1,
+                kernel: [1; 2],
+                stride: [1; 2],
+                dilation: [1; 2],
+                padding: Padding { right, ..Padding::default() },
+            };
+            let weights = builder.constant(&[8, channels, 1, 1], 0.1, 0.0);
+            let sums = builder.add(Op::Convolution(op), &[data, weights]).unwrap();
+            builder.graph.outputs.push(sums);
+            match compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)) {
+                Ok(compiled) => {
+                    check(&compiled, config, &mut Random::new(8), "padding");
+                }
+                Err(error) => {
+                    assert!((channels, right) == (2048, 40), "{error}");
+                    assert!(error.to_string().contains("windows in the padding alone"), "{error}");
+                }
+            }
+        }
     }
 }
 
