@@ -86,6 +86,7 @@ pub(super) fn driver() -> Vec<Edit> {
              &[ioctl::DrmIoctlDescriptor] = &[pin_init::zeroed(), $(",
         ),
         Edit::cut(IOCTL, "/// NVIDIA's submission: runs tasks one after another", "/// Describes the device."),
+        Edit::replace("drivers/accel/nvdla/gem.rs", "    error::from_err_ptr,\n", ""),
         Edit::cut("drivers/accel/nvdla/gem.rs", "/// The buffer behind a dma-buf descriptor.", "/// Charges a client for another"),
         Edit::replace(
             "drivers/accel/nvdla/ffi.rs",
