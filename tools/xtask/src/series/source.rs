@@ -198,7 +198,9 @@ pub(super) fn header(text: &str) -> Result<String> {
         Edit::cut("", " NVIDIA's NVDLA_SUBMIT, which", "\n *\n * Records may grow"),
         Edit::cut("", " *\n * uapi/src/queue.rs has the same", " */\n#ifndef"),
         Edit::replace("", "#ifdef __KERNEL__\n#include <drm/drm.h>\n#else\n", "#include \"drm.h\"\n"),
-        Edit::cut("", "\n#include <linux/types.h>\n", "#include \"drm.h\"\n"),
+        Edit::cut("", "#include <linux/types.h>\n", "#include \"drm.h\"\n"),
+        // The kernel's exception for programs that use its interface.
+        Edit::replace("", "GPL-2.0-only OR MIT", "(GPL-2.0-only WITH Linux-syscall-note) OR MIT"),
         Edit::cut("", "#include <linux/ioctl.h>\n", "\n#if defined(__cplusplus)\nextern"),
     ] {
         text = edit.apply(&text)?;
