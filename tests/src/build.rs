@@ -8,7 +8,7 @@ use nvdla_uapi::desc::{
     DataFormat, Descriptor, Event, Lut, MemoryType, Network, OpType, PdpOp, PdpSurface, RubikOp, RubikSurface, SdpOp,
     SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface, Stat, Surface, Wire,
 };
-use nvdla_uapi::layout::buffer;
+use nvdla_uapi::layout::{align, buffer};
 use nvdla_uapi::reg::values::{AluAlgorithm, PoolingMethod, Precision, RubikMode};
 
 use crate::tasks::HostTask;
@@ -193,7 +193,8 @@ impl Net {
             out_cvt: ONE,
             ..ConvOp::default()
         };
-        let weights = DataCube { size: (kernel * 8).next_multiple_of(128), ..shape.cube(0, 3, 3, 8) };
+        let unit = align::weight_size(shape.config);
+        let weights = DataCube { size: (kernel * 8).next_multiple_of(unit), ..shape.cube(0, 3, 3, 8) };
         let surface = ConvSurface {
             weight_data: weights,
             src_data: shape.cube(0x1000, 8, 8, 8),

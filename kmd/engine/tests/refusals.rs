@@ -8,6 +8,7 @@ use nvdla_uapi::desc::{
     self, Activation, Consumer, DataCube, DataFormat, Event, MemoryType, OpType, SdpOperandMode, SdpOperation,
     SdpSubUnit,
 };
+use nvdla_uapi::layout::{align, buffer};
 use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, PixelFormat, Precision, RamType, RubikMode, WeightFormat};
 
 const SMALL: Shape = Shape { config: &NV_SMALL, precision: Precision::Int8 };
@@ -495,6 +496,27 @@ fn lines_of_a_pooling_fit_the_line_buffer() {
     }
 }
 
+/// What CDMA fetches is what CSC takes. Otherwise the RTL waits for the rest, or what is left over spoils the next convolution.
+#[test]
+fn weights_are_those_of_the_kernels() {
+    for config in Config::ALL {
+        let unit = align::weight_size(config);
+        let size = |size: u32| refusal(config, |net| net.conv(0).1.weight_data.size = size);
+        let needed = (3 * 3 * 8 * 8_u32).next_multiple_of(unit);
+        let refused = |size: u32| {
+            let other = "the number of bytes of the kernels in whole entries";
+            format!("operation 0 (CONV): weight_data.size is {size}, but {other} is {needed}")
+        };
+        assert_eq!(size(needed), "taken", "{}", config.name);
+        for other in [needed - unit, needed + 1] {
+            assert_ne!(size(other), "taken", "{}", config.name);
+        }
+        for other in [needed + unit, 2 * needed] {
+            assert_eq!(size(other), refused(other), "{}", config.name);
+        }
+    }
+}
+
 #[test]
 fn what_the_units_cannot_do() {
     let unit = SdpSubUnit { enable: true, mode: SdpOperandMode::PerLayer, ..SdpSubUnit::default() };
@@ -620,6 +642,41 @@ fn images() {
         }),
         "operation 0 (CONV): second plane of src_data is bytes 0xff00..0x100d0 of address list entry 7, whose buffer has 0x10000 bytes"
     );
+}
+
+/// The lines that post-extension processes at once are read from one entry of the convolution buffer.
+#[test]
+fn post_extension_stays_within_an_entry() {
+    let strided = |config: &'static Config, post_extension: u8, stride: u8| {
+        refusal(config, |net| {
+            let width = 5 * u32::from(stride) + 3;
+            let (op, surface) = net.conv(0);
+            op.data_format = DataFormat::Pixel(PixelFormat::R8);
+            (op.post_extension, op.conv_stride_x) = (post_extension, stride);
+            (op.kernel_width_csc, op.kernel_channel_csc, op.input_channel_csc, op.bytes_per_kernel) = (1, 3, 1, 9);
+            op.input_width_csc = width as u16;
+            op.entry_per_slice = buffer::line_entries(config, width.into()) as u16;
+            let stride = width.next_multiple_of(config.memory_atomic);
+            surface.src_data = DataCube {
+                size: 8 * stride,
+                line_stride: stride,
+                surf_stride: 0,
+                width: width as u16,
+                channel: 1,
+                ..surface.src_data
+            };
+            surface.weight_data.size = 72_u32.next_multiple_of(align::weight_size(config));
+        })
+    };
+    for (post_extension, taken, refused, reach) in [(1, 5, 6, 9), (0, 8, 0, 0)] {
+        assert_eq!(strided(&NV_SMALL, post_extension, taken), "taken");
+        if refused != 0 {
+            let what = "elements of the lines that post-extension processes at once";
+            let expected = format!("operation 0 (CONV): {what} is {reach}, outside 0..=8");
+            assert_eq!(strided(&NV_SMALL, post_extension, refused), expected);
+        }
+    }
+    assert_eq!(strided(&NV_LARGE, 2, 8), "taken");
 }
 
 #[test]

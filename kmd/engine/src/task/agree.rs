@@ -14,7 +14,7 @@ use crate::uapi::config::Config;
 use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat, PdpOp, PdpSurface};
 use crate::uapi::layout::feature::Atoms;
 use crate::uapi::layout::weight::{Direct, Geometry, Image, PostExtension, Winograd};
-use crate::uapi::layout::{buffer, bytes, pixel, Extents};
+use crate::uapi::layout::{align, buffer, bytes, pixel, Extents};
 use crate::uapi::reg::values::{ConvMode, PixelFormat, Precision, WeightFormat};
 
 /// Columns or lines of padding that the registers can hold: how far the last kernel may end behind the input.
@@ -225,12 +225,17 @@ impl Convolution<'_> {
         if op.post_extension == 0 {
             return Ok(());
         }
-        if !matches!(self.mode, Mode::Pixel(_)) {
+        let Mode::Pixel(format) = self.mode else {
             let (value, why) = (i64::from(op.post_extension), "only kernels of images are extended");
             return Err(Reason::Invalid { name: Name::new("post_extension"), value, why });
-        }
-        let most = u64::from(self.config.mac_atomic_c / lines);
-        at_most(Name::new("kernel_channel_csc"), op.kernel_channel_csc.into(), most)
+        };
+        let atomic_c = u64::from(self.config.mac_atomic_c);
+        at_most(Name::new("kernel_channel_csc"), op.kernel_channel_csc.into(), atomic_c / u64::from(lines))?;
+        let [stride, kernel] = [op.conv_stride_x.into(), op.kernel_channel_csc.into()];
+        let reach = PostExtension::from_lines(lines)
+            .map_err(|error| Reason::Layout { surface: "weight_data", error })?
+            .reach(stride, pixel::Format::new(format).channels, kernel);
+        at_most(Name::new("elements of the lines that post-extension processes at once"), reach.into(), atomic_c)
     }
 
     /// Kernel lines that are processed together.
@@ -286,6 +291,14 @@ impl Convolution<'_> {
         if op.weight_format == WeightFormat::Compressed {
             return Ok(());
         }
+        // CDMA fills whole entries of the buffer, and ends when it has the bytes that its register says. CSC takes the entries of the
+        // kernels: it waits for those that were not fetched, and those that are left over spoil the next operation.
+        // `NV_NVDLA_CDMA_wt.v`: `wt_req_burst_cnt_w`, `wt_required_bytes_w` and `wt_satisfied` (lines 864, 1793 and 1844 of nv_small,
+        // 881, 1865 and 1917 of nv_large).
+        let unit = u64::from(align::weight_size(config));
+        let size = self.surface.weight_data.size.into();
+        let needed = (kernel * u64::from(kernels)).next_multiple_of(unit);
+        mismatch(Name::of("weight_data", "size"), size, "the number of bytes of the kernels in whole entries", needed)?;
         let together = if op.skip_weight_rls { u64::from(kernels) } else { geometry.largest_group(kernels) };
         let room = u64::from(op.weight_bank) * u64::from(config.cbuf_bank_bytes());
         at_most(Name::new("bytes of the kernels in the weight banks"), kernel * together, room)

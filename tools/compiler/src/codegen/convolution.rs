@@ -407,7 +407,7 @@ impl Lowering<'_> {
             kernel_channel_csc: kernel[0] as u16,
             post_extension: match source.format {
                 Format::Feature => 0,
-                Format::Pixel(_) => post_extension(self.config, kernel[0], kernel[1]).lines().ilog2() as u8,
+                Format::Pixel(_) => post_extension(self.config, conv, kernel).lines().ilog2() as u8,
             },
             input_width_cmac: sums.width,
             input_height_cmac: sums.height,
@@ -458,9 +458,9 @@ impl Lowering<'_> {
             }
             Mode::Image => {
                 // Pre-extension turns the columns into channels.
-                let extension = post_extension(self.config, channels * columns, rows);
-                let image = Image::new(extents, geometry, extension).map_err(refuse)?;
-                (Weights::Image(image), [channels * columns, rows, 1])
+                let kernel = [channels * columns, rows, 1];
+                let extension = post_extension(self.config, conv, kernel);
+                (Weights::Image(Image::new(extents, geometry, extension).map_err(refuse)?), kernel)
             }
             Mode::Winograd => {
                 let winograd = Winograd::new(extents, 1, 1, geometry).map_err(refuse)?;
@@ -506,10 +506,14 @@ fn pack(conv: &Convolution, numbers: &Numbers, source: &View, target: &View, par
     packed
 }
 
-/// The number of lines of an image's kernels that CSC processes at once: the least with which a kernel takes the fewest steps.
-/// `channels` is the number after pre-extension.
-fn post_extension(config: &Config, channels: u32, rows: u32) -> PostExtension {
-    let fits = |extension: &PostExtension| channels * extension.lines() <= config.mac_atomic_c;
+/// The number of lines of an image's kernels that CSC processes at once: the least with which a kernel takes the fewest steps. `kernel`
+/// has the channels after pre-extension, and the lines.
+fn post_extension(config: &Config, conv: &Convolution, [kernel, rows, _]: [u32; 3]) -> PostExtension {
+    let [columns, stride] = [conv.op.kernel[1], conv.op.stride[1]].map(|value| value as u32);
+    let fits = |extension: &PostExtension| {
+        kernel * extension.lines() <= config.mac_atomic_c
+            && extension.reach(stride, kernel / columns, kernel) <= config.mac_atomic_c
+    };
     let wider = [PostExtension::Two, PostExtension::Four].into_iter().filter(fits);
     std::iter::once(PostExtension::One)
         .chain(wider)

@@ -46,6 +46,16 @@ impl PostExtension {
             Self::Four => 4,
         }
     }
+
+    /// The elements that CSC counts before a line's first step, of the `most` that it can: lines that are processed together are read
+    /// one horizontal stride apart, and all of them from an entry of one step. `channels` are those of a pixel, `kernel_channels` those
+    /// after pre-extension.
+    ///
+    /// Beyond `most` the RTL computes other results. Source: `NV_NVDLA_CSC_dl.v`, `pixel_x_init_w` (line 922 of nv_small): it counts in
+    /// entries of atomic-C elements, and a sum of 64 or more overflows, which nv_full's release asserts (line 5772).
+    pub const fn reach(self, stride: u32, channels: u32, kernel_channels: u32) -> u32 {
+        (self.lines() - 1).wrapping_mul(stride).wrapping_mul(channels).wrapping_add(kernel_channels)
+    }
 }
 
 /// Image weights.
