@@ -21,6 +21,7 @@ use crate::bdma::Bdma;
 use crate::cfgrom;
 use crate::glb::{Glb, Source};
 use crate::groups::{describe, written, Groups};
+use crate::like::Like;
 use crate::limit::Limit;
 use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
@@ -34,6 +35,7 @@ const PAGES: usize = 0x12;
 #[derive(Debug)]
 pub struct Model {
     config: &'static Config,
+    like: Like,
     /// The block of each page of the register window.
     pages: [Option<Block>; PAGES],
     rom: [u32; cfgrom::WORDS],
@@ -72,6 +74,7 @@ impl Model {
         }
         Self {
             config,
+            like: Like::default(),
             pages,
             rom: cfgrom::words(config),
             glb: Glb::default(),
@@ -92,6 +95,16 @@ impl Model {
         }
     }
 
+    /// The device with the results of this implementation where the RTL and the C-model differ.
+    #[must_use]
+    pub fn like(mut self, like: Like) -> Self {
+        self.like = like;
+        if let Some(states) = &mut self.states {
+            states.sdp.like = like;
+        }
+        self
+    }
+
     /// The device's configuration.
     pub fn config(&self) -> &'static Config {
         self.config
@@ -99,7 +112,7 @@ impl Model {
 
     /// Resets the device.
     pub fn reset(&mut self) {
-        *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::new(self.config) };
+        *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::new(self.config).like(self.like) };
     }
 
     /// Reads the register at byte `offset` of the window. Returns zero if there is none.

@@ -17,6 +17,7 @@ pub mod cube;
 pub mod device;
 pub mod glb;
 pub mod groups;
+pub mod like;
 pub mod limit;
 pub mod lut;
 pub mod memory;
@@ -31,6 +32,7 @@ pub mod simulation;
 pub mod stream;
 pub mod threads;
 
+pub use like::Like;
 pub use nvdla_uapi::isa::{Isa, UnknownIsa};
 
 // Test support uses the crate's public name, as in the tests outside of it.

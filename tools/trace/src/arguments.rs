@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use nvdla_model::Like;
 use nvdla_rtl::Selection;
 use nvdla_uapi::config::Config;
 
@@ -23,6 +24,10 @@ pub struct Arguments {
     /// A simulator that `cargo xtask rtl` has built, and its options: PROGRAM[,NAME=VALUE]...
     #[arg(long, value_name = "PROGRAM", conflicts_with = "config")]
     pub rtl: Option<Selection>,
+
+    /// What the model follows where they differ: cmodel, which has made the results of the hardware project's traces, or rtl.
+    #[arg(long, default_value = "cmodel", value_name = "NAME")]
+    pub like: Like,
 
     /// Also compare the status counters, if a trace lists them (counters.txt).
     #[arg(long)]

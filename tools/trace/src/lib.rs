@@ -15,5 +15,5 @@ mod trace;
 
 pub use counters::check as check_counters;
 pub use memory::TraceMemory;
-pub use player::{play, play_observed, play_on, Failure, Played};
+pub use player::{play, play_like, play_observed, play_on, Failure, Played};
 pub use trace::{find, Check, Command, ParseError, Region, Trace};

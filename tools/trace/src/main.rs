@@ -10,7 +10,7 @@ use nvdla_model::simulation::Simulation;
 use nvdla_rtl::Simulator;
 use nvdla_runtime::{program, ErrorKind};
 use nvdla_trace::arguments::Arguments;
-use nvdla_trace::{check_counters, find, play, play_on, Failure, ParseError, Played, Trace};
+use nvdla_trace::{check_counters, find, play_like, play_on, Failure, ParseError, Played, Trace};
 
 /// A trace that was played.
 struct Line {
@@ -73,7 +73,7 @@ fn run(folder: &Path, arguments: &Arguments) -> Result<(), String> {
             let simulator = Simulator::start(rtl).map_err(|error| error.to_string())?;
             judge(&trace, play_on(&trace, simulator), arguments.counters)
         }
-        (None, Some(config)) => judge(&trace, play(&trace, config), arguments.counters),
+        (None, Some(config)) => judge(&trace, play_like(&trace, config, arguments.like), arguments.counters),
         (None, None) => Err("give a configuration or a simulator".into()),
     }
 }

@@ -17,6 +17,7 @@ use nvdla_model::memory::{Memory, Port, Stop};
 use nvdla_model::operation::Finished;
 use nvdla_model::record::{Recorder, Touched};
 use nvdla_model::simulation::Simulation;
+use nvdla_model::Like;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::{cdma, glb, Block};
 use thiserror::Error;
@@ -64,9 +65,14 @@ pub struct Played<D = Model> {
     pub memory: TraceMemory,
 }
 
-/// Plays the trace on the model of that configuration.
+/// Plays the trace on the model of that configuration, which follows the C-model, because it has made the traces' results.
 pub fn play(trace: &Trace, config: &'static Config) -> Result<Played, Failure> {
-    play_with(trace, Model::new(config), |model, memory| {
+    play_like(trace, config, Like::CModel)
+}
+
+/// As [`play`], on the model that follows the RTL or the C-model.
+pub fn play_like(trace: &Trace, config: &'static Config, like: Like) -> Result<Played, Failure> {
+    play_with(trace, Model::new(config).like(like), |model, memory| {
         model.run(memory);
     })
 }

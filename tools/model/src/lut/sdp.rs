@@ -9,6 +9,7 @@ use nvdla_uapi::reg::sdp as reg;
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
 
 use super::tables::{Counters, Position, Priorities, Tables};
+use crate::like::Like;
 use crate::memory::Stop;
 use crate::num::convert::{fp16_to_fp17, fp17_to_fp32, fp32_to_fp17, fp32_to_index, fraction_to_fp17};
 use crate::num::fixed::{round_shift_right, saturate, shift_right_signed, sign_extend};
@@ -44,6 +45,8 @@ pub struct Lookup {
     pub(crate) function: LutFunction,
     /// log2 of the first entry's distance from the start of an exponential LE table.
     pub(crate) index_offset: i32,
+    /// The distance of the first entry of an integer exponential table from its start, by which values below it are measured.
+    pub(crate) first: i64,
     pub(crate) le: Range,
     pub(crate) lo: Range,
     pub(crate) priorities: Priorities,
@@ -51,11 +54,15 @@ pub struct Lookup {
 
 impl Lookup {
     /// The lookup that the registers describe.
-    pub fn new(registers: &Registers) -> Result<Self, Stop> {
+    pub fn new(registers: &Registers, like: Like) -> Result<Self, Stop> {
         let get = |register| registers.get(register);
+        let index_offset = sign_extend(registers.value(reg::S_LUT_INFO::LUT_LE_INDEX_OFFSET), 8);
+        // The C-model forgets the entry's distance if it is 1 (`out_bias0` of `NV_NVDLA_SDP_CORE_Y_lut.v`).
+        let has_distance = index_offset > 0 || (index_offset == 0 && like == Like::Rtl);
         Ok(Self {
+            first: if has_distance { i64::from(1u32.wrapping_shl(index_offset as u32)) } else { 0 },
             function: registers.field(reg::S_LUT_CFG::LUT_LE_FUNCTION)?,
-            index_offset: sign_extend(registers.value(reg::S_LUT_INFO::LUT_LE_INDEX_OFFSET), 8),
+            index_offset,
             le: Range {
                 start: get(reg::S_LUT_LE_START) as i32,
                 end: get(reg::S_LUT_LE_END) as i32,
@@ -103,11 +110,7 @@ impl Lookup {
         match position {
             Position::Under => {
                 // The first entry of an exponential table lies 2^offset above the start.
-                let first = if self.is_exponent(table) && self.index_offset > 0 {
-                    i64::from(1u32.wrapping_shl(self.index_offset as u32))
-                } else {
-                    0
-                };
+                let first = if self.is_exponent(table) { self.first } else { 0 };
                 slope(range.under, entries[0], i64::from(range.start) + first)
             }
             Position::Over => slope(range.over, entries[entries.len() - 1], i64::from(range.end)),

@@ -18,6 +18,7 @@ use super::operation::{
     Alu, Converter, Count, DataCube, Destination, Multiplier, OperandOrigin, OperandSurface, Operation, Source, X, Y,
 };
 use super::registers::{DmaRegisters, XRegisters, BRDMA, ERDMA, NRDMA, X1, X2};
+use crate::like::Like;
 use crate::lut::sdp::Lookup;
 use crate::memory::Stop;
 use crate::registers::Registers;
@@ -31,6 +32,7 @@ fn refuse<T>(unit: &'static str, what: impl Into<String>) -> Result<T, Stop> {
 /// The registers and the configuration, which all parts of the reading need.
 struct Reader<'r> {
     config: &'r Config,
+    like: Like,
     rdma: &'r Registers,
     sdp: &'r Registers,
     width: u32,
@@ -44,11 +46,12 @@ impl Operation {
     /// The operation that the registers describe. `stream` is the output of CACC, if there is one.
     pub(super) fn new(
         config: &Config,
+        like: Like,
         rdma: &Registers,
         sdp: &Registers,
         stream: Option<&Stream>,
     ) -> Result<Self, Stop> {
-        let operation = Self::of(config, rdma, sdp, stream.map(Stream::form))?;
+        let operation = Self::of(config, like, rdma, sdp, stream.map(Stream::form))?;
         if let Some(stream) = stream {
             let length = match &stream.samples {
                 Samples::Int(samples) => samples.len(),
@@ -63,9 +66,16 @@ impl Operation {
     }
 
     /// As [`Self::new`], for an output of CACC in this form, if there is one.
-    pub(super) fn of(config: &Config, rdma: &Registers, sdp: &Registers, stream: Option<Form>) -> Result<Self, Stop> {
+    pub(super) fn of(
+        config: &Config,
+        like: Like,
+        rdma: &Registers,
+        sdp: &Registers,
+        stream: Option<Form>,
+    ) -> Result<Self, Stop> {
         let reader = Reader {
             config,
+            like,
             rdma,
             sdp,
             width: sdp.value(reg::D_DATA_CUBE_WIDTH::WIDTH) + 1,
@@ -450,7 +460,8 @@ impl Reader<'_> {
 
     fn y(&self) -> Result<Option<Y>, Stop> {
         let sdp = self.sdp;
-        if sdp.is_set(reg::D_DP_EW_CFG::EW_BYPASS) {
+        // The RTL of a configuration without the sub-unit passes the data on.
+        if sdp.is_set(reg::D_DP_EW_CFG::EW_BYPASS) || (!self.config.sdp_ew && self.like == Like::Rtl) {
             return Ok(None);
         }
         let mut components = [None; 2];
@@ -495,7 +506,7 @@ impl Reader<'_> {
                 reg::D_DP_EW_ALU_CVT_SCALE_VALUE,
                 sdp.value(reg::D_DP_EW_ALU_CVT_TRUNCATE_VALUE::EW_ALU_CVT_TRUNCATE),
             ),
-            lookup: if sdp.is_set(reg::D_DP_EW_CFG::EW_LUT_BYPASS) { None } else { Some(Lookup::new(sdp)?) },
+            lookup: if sdp.is_set(reg::D_DP_EW_CFG::EW_LUT_BYPASS) { None } else { Some(Lookup::new(sdp, self.like)?) },
             operands: self.operands(&ERDMA, components)?,
         }))
     }

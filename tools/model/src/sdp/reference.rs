@@ -30,7 +30,7 @@ pub fn run(
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<Option<Stream>>, Stop> {
-    let operation = Operation::new(config, rdma, sdp, input)?;
+    let operation = Operation::new(config, state.like, rdma, sdp, input)?;
     let mut tally = Tally::default();
     let mut output = stream_for_pdp(&operation)?;
     for batch in 0..operation.batch {

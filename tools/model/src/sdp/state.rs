@@ -6,11 +6,14 @@
 use super::vector::avx512::Tail;
 use super::vector::lanes::Scratch;
 use super::vector::lookup::Joint;
+use crate::like::Like;
 use crate::lut::Tables;
 
 /// The state that SDP keeps between operations.
 #[derive(Clone, Debug, Default)]
 pub struct State {
+    /// Which results the operations have where the RTL and the C-model differ.
+    pub like: Like,
     /// The lookup tables.
     pub tables: Tables,
     pub(super) scratch: Option<Box<Scratch>>,

@@ -4,13 +4,14 @@
 
 use nvdla_model::lut::sdp::Lookup;
 use nvdla_model::lut::{Counters, Tables};
+use nvdla_model::Like;
 use nvdla_uapi::reg::sdp as reg;
 use nvdla_uapi::reg::{Block, Register};
 
 use super::{ramp, registers};
 
 fn lookup(set: &[(Register, u32)]) -> Lookup {
-    Lookup::new(&registers(Block::Sdp, set)).unwrap()
+    Lookup::new(&registers(Block::Sdp, set), Like::Rtl).unwrap()
 }
 
 #[test]
@@ -35,6 +36,11 @@ fn an_exponential_table_continues_from_its_first_entry() {
     assert_eq!(lookup.int(&tables, 24, &mut counters), 15);
     assert_eq!(lookup.int(&tables, 5, &mut counters), -3);
     assert_eq!((counters.le_hit, counters.under), (1, 1));
+    // With an offset of 0 the first entry lies one above the start, which the C-model forgets.
+    let set = registers(Block::Sdp, &[(reg::S_LUT_LE_SLOPE_SCALE, 1), (reg::S_LUT_LO_START, 1000)]);
+    for (like, below) in [(Like::Rtl, -4), (Like::CModel, -3)] {
+        assert_eq!(Lookup::new(&set, like).unwrap().int(&tables, -3, &mut counters), below, "{like:?}");
+    }
 }
 
 #[test]

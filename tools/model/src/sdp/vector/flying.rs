@@ -66,7 +66,7 @@ impl<'s> OnFlying<'s> {
         sdp: &Registers,
         form: Form,
     ) -> Result<Option<Self>, Stop> {
-        let operation = Operation::of(config, rdma, sdp, Some(form))?;
+        let operation = Operation::of(config, state.like, rdma, sdp, Some(form))?;
         let Destination::Memory(destination) = operation.destination else { return Ok(None) };
         let is_float = operation.processing == Precision::Fp16;
         if operation.processing == Precision::Int16 || operation.output != operation.processing {

@@ -68,11 +68,7 @@ impl Joint {
             *entry = value.into();
         }
         // The first entry of an exponential table lies 2^offset above the start.
-        let first_of_le = if exponent && lookup.index_offset > 0 {
-            i64::from(1u32.wrapping_shl(lookup.index_offset as u32))
-        } else {
-            0
-        };
+        let first_of_le = if exponent { lookup.first } else { 0 };
         let line = |slope: &Slope, origin: i64, entry: i32| Line {
             origin,
             scale: slope.scale.into(),

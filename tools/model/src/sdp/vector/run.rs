@@ -51,7 +51,7 @@ pub(in super::super) fn run(
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<Option<Stream>>, Stop> {
-    let operation = Operation::new(config, rdma, sdp, input)?;
+    let operation = Operation::new(config, state.like, rdma, sdp, input)?;
     let plan = Plan::new(&operation);
     let mut output = stream_for_pdp(&operation)?;
     let State { tables, scratch, .. } = state;

@@ -178,6 +178,7 @@ mod tests {
     use nvdla_uapi::reg::{sdp as reg, Block};
 
     use super::*;
+    use crate::like::Like;
     use crate::lut::sdp::Lookup;
     use crate::lut::{Counters, Tables};
     use crate::num::fixed::{round_shift_right, saturate};
@@ -212,7 +213,7 @@ mod tests {
                 ] {
                     registers.set(register, value);
                 }
-                let lookup = Lookup::new(&registers).unwrap();
+                let lookup = Lookup::new(&registers, Like::Rtl).unwrap();
                 let Some(joint) = Joint::new(&lookup, &tables) else { continue };
                 for (scale, shift) in [(1, 0), (3, 7), (32_767, 22), (128, 15)] {
                     let Some(convert) = Convert::of_any(0, scale, shift) else { continue };
