@@ -44,6 +44,6 @@ impl BdmaShape {
 /// The time of the copies.
 pub fn bdma(shape: &BdmaShape, config: &Config, memory: &Memory) -> Estimate {
     let moved = shape.bytes.div_ceil(bus(config)).max(shape.lines);
-    let latency = interface(shape.source, memory).latency + interface(shape.destination, memory).latency;
-    Estimate::new(moved, moved, 0, latency.into(), Limit::Throughput, shape.bytes(), memory)
+    let latency = [shape.source, shape.destination].map(|of| u64::from(interface(of, memory).latency)).iter().sum();
+    Estimate::new(moved, moved, 0, latency, Limit::Throughput, shape.bytes(), memory)
 }

@@ -30,6 +30,7 @@ mod pipeline;
 mod rubik;
 mod schedule;
 mod sdp;
+pub mod usual;
 
 pub use bdma::{bdma, BdmaShape};
 pub use cdp::{cdp, CdpShape};

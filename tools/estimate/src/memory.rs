@@ -14,9 +14,13 @@ use std::ops::{Add, AddAssign};
 pub struct Interface {
     /// Cycles from a read request to its first data.
     pub latency: u32,
-    /// Bytes per cycle, reads and writes together. At most the interface's width is used.
+    /// Bytes per cycle, reads and writes together. At most the interface's width is used, and at least a byte per million cycles,
+    /// because a memory that moves nothing has no time.
     pub bandwidth: f64,
 }
+
+/// The least bytes per cycle of an interface.
+const LEAST_BANDWIDTH: f64 = 1e-6;
 
 /// The memory around the hardware.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,11 +42,12 @@ impl Memory {
 
 /// The interface of a memory.
 pub(crate) fn interface(of: MemoryType, memory: &Memory) -> Interface {
-    match of {
+    let Interface { latency, bandwidth } = match of {
         MemoryType::Mc => memory.dram,
         MemoryType::Cv => memory.sram,
         MemoryType::Hw => Interface { latency: 0, bandwidth: f64::INFINITY },
-    }
+    };
+    Interface { latency, bandwidth: bandwidth.max(LEAST_BANDWIDTH) }
 }
 
 /// The unit of a reader.
@@ -130,7 +135,7 @@ impl Bytes {
     /// Cycles that DRAM and SRAM need.
     pub fn cycles(self, memory: &Memory) -> (u64, u64) {
         let cycles = |bytes: u64, interface: Interface| (bytes as f64 / interface.bandwidth).ceil() as u64;
-        (cycles(self.dram, memory.dram), cycles(self.sram, memory.sram))
+        (cycles(self.dram, interface(MemoryType::Mc, memory)), cycles(self.sram, interface(MemoryType::Cv, memory)))
     }
 }
 

@@ -196,6 +196,9 @@ mod tests {
         let base = cycles(&shape, &memory(50, 8.0));
         assert!(cycles(&shape, &memory(200, 8.0)) > base);
         assert!(cycles(&shape, &memory(50, 2.0)) > base);
+        for nothing in [0.0, -1.0, f64::NAN] {
+            assert!(cycles(&shape, &memory(u32::MAX, nothing)) > base, "{nothing}");
+        }
         // Weights of one kernel group in the buffer at a time.
         assert!(cycles(&ConvShape { weight_banks: 1, ..shape }, &memory(50, 8.0)) > base);
         assert!(cycles(&ConvShape { data_reuse: true, ..shape }, &memory(50, 8.0)) < base);

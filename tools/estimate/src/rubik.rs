@@ -37,6 +37,7 @@ impl RubikShape {
 /// The time of a Rubik operation.
 pub fn rubik(shape: &RubikShape, config: &Config, memory: &Memory) -> Estimate {
     let moved = shape.input.volume(config).max(shape.output.volume(config)).div_ceil(bus(config));
-    let latency = interface(shape.input.memory, memory).latency + interface(shape.output.memory, memory).latency;
-    Estimate::new(moved, moved, 0, latency.into(), Limit::Throughput, shape.bytes(config), memory)
+    let latency =
+        [shape.input.memory, shape.output.memory].map(|of| u64::from(interface(of, memory).latency)).iter().sum();
+    Estimate::new(moved, moved, 0, latency, Limit::Throughput, shape.bytes(config), memory)
 }

@@ -2,7 +2,7 @@
 
 //! The values of an estimate: the conditions, and one row per operation.
 
-use nvdla_estimate::{Bytes, Limit};
+use nvdla_estimate::{usual, Bytes, Limit};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
 
@@ -24,10 +24,10 @@ pub struct Conditions {
 }
 
 impl Default for Conditions {
-    /// The values of NVIDIA's published figures, with 100 cycles of latency and 100 ns per register write, which are common in
-    /// embedded systems.
+    /// Those of [`nvdla_estimate::usual`] at 1 GHz, where a byte per cycle is 1 GB/s and a cycle 1 ns.
     fn default() -> Self {
-        Self { clock: 1000.0, dram: 10.0, sram: 25.0, latency: 100, register_write: 100.0 }
+        let (dram, sram) = (usual::DRAM, usual::SRAM);
+        Self { clock: 1000.0, dram, sram, latency: usual::LATENCY, register_write: usual::REGISTER_WRITE }
     }
 }
 

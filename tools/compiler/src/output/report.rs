@@ -171,7 +171,7 @@ pub struct Report {
 /// bus in every cycle.
 pub(crate) fn report(program: &Program, plan: &Plan, sram: Option<&Sram>, tables: Vec<(String, f64)>) -> Report {
     let config = program.config;
-    let cost = Cost::of_interfaces(config);
+    let cost = Cost::new(config).with_sram();
     let mut operations = Vec::new();
     for (task, list) in program.tasks.iter().enumerate() {
         let mut add = |index: usize, step: usize, unit: &'static str, source: &Cube, target: &Cube| {
@@ -219,7 +219,7 @@ pub(crate) fn report(program: &Program, plan: &Plan, sram: Option<&Sram>, tables
         network: program.name.clone(),
         configuration: config.name,
         precision: program.precision_name(),
-        cycles: operations.iter().map(|operation| operation.cycles).sum(),
+        cycles: cost.cycles(program, |id| program.in_sram(id)),
         graph: Vec::new(),
         steps: Vec::new(),
         operations,

@@ -5,19 +5,11 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use nvdla_estimate::{self as estimate, ConvShape, Host, Memory, PdpShape, SdpShape, Shape, Slot, Writes};
+use nvdla_estimate::{self as estimate, usual, ConvShape, Host, Memory, PdpShape, SdpShape, Shape, Slot, Writes};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{DataCube, MemoryType};
 
 use super::program::{Base, Cube, Operation, Program, Task, Unit};
-
-/// Cycles of a register write, bytes of DRAM per cycle and cycles of latency for the estimates behind decisions: the defaults of
-/// `nvdla_runtime --profile`.
-const REGISTER_WRITE: f64 = 100.0;
-const BYTES_PER_CYCLE: u32 = 10;
-const LATENCY: u32 = 100;
-/// Bytes of SRAM per cycle, from the same.
-const SRAM_BYTES_PER_CYCLE: f64 = 25.0;
 
 /// The conditions of estimates: a configuration with its memories and its host.
 #[derive(Clone, Debug)]
@@ -60,24 +52,16 @@ pub(crate) struct StepTime {
 }
 
 impl Cost {
-    /// The conditions for decisions.
+    /// The conditions for decisions and reports: those of the runtime's `--profile`.
     pub(crate) fn new(config: &'static Config) -> Self {
-        let memory = Memory::new(config, LATENCY, BYTES_PER_CYCLE.into());
-        Self { config, memory, register_write: REGISTER_WRITE }
+        let memory = Memory::new(config, usual::LATENCY, usual::DRAM);
+        Self { config, memory, register_write: usual::REGISTER_WRITE }
     }
 
     /// The same with SRAM of the usual speed.
     pub(crate) fn with_sram(mut self) -> Self {
-        self.memory.sram.bandwidth = SRAM_BYTES_PER_CYCLE.min(self.memory.sram.bandwidth);
+        self.memory.sram.bandwidth = usual::SRAM.min(self.memory.sram.bandwidth);
         self
-    }
-
-    /// The configuration's own memory interfaces with their latencies, at the full width of the bus in every cycle, and one cycle
-    /// per register write: for reports.
-    pub(crate) fn of_interfaces(config: &'static Config) -> Self {
-        let mut memory = Memory::new(config, config.primary.latency, f64::from(config.primary.width / 8));
-        memory.sram.latency = config.secondary.unwrap_or(config.primary).latency;
-        Self { config, memory, register_write: 1.0 }
     }
 
     fn host(&self) -> Host {
