@@ -83,6 +83,8 @@ const TRACES: [&str; 5] = [
     "sdp_3x3x33_bs_int8_reg_0",
     "sdp_8x8x32_bypass_int8_0",
 ];
+/// The number of random tasks that --check runs beside the model.
+const TASKS: &str = "200";
 /// The loadables that --check runs.
 const LOADABLES: [&str; 3] = ["m_conv3x3.nv_small.int8", "m_pool_max2.nv_small.int8", "lenet.nv_small.int8.default"];
 
@@ -168,7 +170,7 @@ fn reference(checkout: &Path) -> Option<PathBuf> {
     folder.filter(|folder| folder.is_dir())
 }
 
-/// Plays traces and runs networks on the program, which test each unit in a few minutes.
+/// Plays traces and runs networks on the program, which test each unit in a few minutes, then random tasks beside the model.
 fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Result<()> {
     ensure!(config == "nv_small", "the traces and networks of --check are for nv_small");
     let program = std::path::absolute(program)?;
@@ -180,7 +182,7 @@ fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Res
         cargo.env_remove("CARGO_TARGET_DIR");
         cargo
     };
-    command::run(cargo("build").args(["--bin", "nvdla_trace"]))?;
+    command::run(cargo("build").args(["--bin", "nvdla_trace", "--example", "silicon"]))?;
     let traces = TRACES.map(|name| reference.join("hw-traces/nv_small").join(name));
     let mut play = Command::new(target.join("debug/nvdla_trace"));
     play.arg("--rtl").arg(&program).args(traces);
@@ -193,6 +195,9 @@ fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Res
             .env("NVDLA_REFERENCE", std::path::absolute(reference)?);
         commands.push(run);
     }
+    let mut tasks = Command::new(target.join("debug/examples/silicon"));
+    tasks.args(["--config", config, "--seed", "1", "--tasks", TASKS, "--rtl"]).arg(&program);
+    commands.push(tasks);
     for mut command in commands {
         let start = Instant::now();
         let status = command.status().with_context(|| format!("cannot run {}", command.get_program().display()))?;
