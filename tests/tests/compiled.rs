@@ -416,6 +416,25 @@ fn channels_of_five_dimensions_are_permuted() {
     assert_eq!(in_fp16(&graph, &[values]), [expected]);
 }
 
+/// The images of a batch are groups of a deconvolution.
+#[test]
+fn images_of_a_batch_are_deconvolved_alone() {
+    let mut builder = Builder::new("batch", 5);
+    let data = builder.graph.input("data", &[3, 4, 5, 6]).unwrap();
+    let padding = Padding { top: 1, left: 1, bottom: 1, right: 1 };
+    let op = Convolution { group: 2, kernel: [3; 2], stride: [2; 2], dilation: [1; 2], padding };
+    let weights = builder.constant(&[4, 3, 3, 3], 0.2, 0.0);
+    let made = builder.add(Op::Deconvolution(op, [1, 1]), &[data, weights]).unwrap();
+    builder.graph.outputs.push(made);
+    let values: Vec<f32> = (0..360u16).map(|k| f32::from(k % 37) / 16.0 - 1.0).collect();
+    let expected = float::run(&builder.graph, std::slice::from_ref(&values), &mut |_, _| {}).unwrap();
+    let found = in_fp16(&builder.graph, &[values]);
+    assert_eq!(found[0].len(), expected[0].len());
+    for (found, expected) in found[0].iter().zip(&expected[0]) {
+        assert!((found - expected).abs() < 0.01, "{found}, {expected}");
+    }
+}
+
 /// Only activations are in buffers that a user can read.
 #[test]
 fn a_constant_is_no_output() {

@@ -189,8 +189,7 @@ impl Builder<'_> {
             }
             Op::Deconvolution(op, _) => {
                 let steps = self.net.steps.len();
-                let made = if batch > 1 { Err(format!("a batch of {batch}")) } else { self.deconvolution(node, op) };
-                if let Err(reason) = made {
+                if let Err(reason) = self.deconvolution(node, op, batch) {
                     self.net.steps.truncate(steps);
                     self.linear_node(node, reason)?;
                 }
@@ -282,8 +281,7 @@ impl Builder<'_> {
                 self.step(node, Kind::Spread([block; 2]), &[input], Vec::new(), output);
             }
             Op::Resize(resize) => {
-                let made = if batch > 1 { Err(format!("a batch of {batch}")) } else { self.resize(node, resize) };
-                if let Err(reason) = made {
+                if let Err(reason) = self.resize(node, resize) {
                     self.linear_node(node, reason)?;
                 }
             }

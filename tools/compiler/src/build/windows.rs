@@ -77,14 +77,17 @@ impl Builder<'_> {
         Ok(())
     }
     /// A deconvolution of stride s is s x s convolutions, each with every s-th weight, whose outputs are interleaved.
-    pub(crate) fn deconvolution(&mut self, node: &ir::Node, op: &ir::Convolution) -> Result<(), String> {
+    /// The images of a batch are groups.
+    pub(crate) fn deconvolution(&mut self, node: &ir::Node, op: &ir::Convolution, batch: usize) -> Result<(), String> {
         let graph = self.graph;
         let weights = graph.constant(node.inputs[1]).ok_or("its weights are not constant")?;
         let [c, per_group, r, s] =
             graph.shape(node.inputs[1]).try_into().map_err(|_| "its weights do not have four dimensions")?;
+        let bias = node.inputs.get(2).and_then(|&id| graph.constant(id));
+        let bias = bias.map_or(vec![0.0; per_group * op.group], |bias| bias.to_vec()).repeat(batch);
+        let (weights, c) = (weights.repeat(batch), c * batch);
+        let op = &ir::Convolution { group: op.group * batch, ..*op };
         let kernels = per_group * op.group;
-        let bias =
-            node.inputs.get(2).and_then(|&id| graph.constant(id)).map_or(vec![0.0; kernels], |bias| bias.to_vec());
         if op.dilation != [1, 1] {
             return Err(format!("a deconvolution of dilation {:?}", op.dilation));
         }
