@@ -109,8 +109,21 @@ pub(super) fn driver() -> Vec<Edit> {
 
 /// The module without its driver for PCI.
 pub(super) fn without_pci() -> Vec<Edit> {
+    const WINDOW: &str = "drivers/accel/nvdla/window.rs";
     const MAIN: &str = "drivers/accel/nvdla/main.rs";
     vec![
+        Edit::replace(WINDOW, "    pci::DevresBar,\n", ""),
+        Edit::replace(WINDOW, "    /// A PCI device's BAR 0.\n    Pci(DevresBar),\n", ""),
+        Edit::cut(
+            WINDOW,
+            "            Window::Pci(bar) => bar.try_access_with(|io| io.try_read32",
+            "            Window::Platform",
+        ),
+        Edit::cut(
+            WINDOW,
+            "            Window::Pci(bar) => bar.try_access_with(|io| io.try_write32",
+            "            Window::Platform",
+        ),
         Edit::replace(MAIN, "mod pci;\n", ""),
         Edit::replace(MAIN, "    #[pin]\n    pci: Registration<kernel::pci::Adapter<pci::Driver>>,\n", ""),
         Edit::replace(MAIN, "            pci <- Registration::new(c\"nvdla\", module),\n", ""),
