@@ -12,6 +12,7 @@ pub mod mock;
 pub mod random;
 pub mod reference;
 pub mod resnet;
+pub mod schema;
 pub mod silicon;
 pub mod sources;
 pub mod tasks;

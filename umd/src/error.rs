@@ -110,7 +110,7 @@ impl image::Error {
     /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Normalize(_) => ErrorKind::Argument,
+            Self::Contradiction { .. } | Self::Normalize(_) => ErrorKind::Argument,
             _ => ErrorKind::File,
         }
     }

@@ -78,8 +78,13 @@ pub fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == IoErrorKind::BrokenPipe => Ok(()),
-        result => result,
+        result => result.map_err(|error| not_printed(&error)),
     }
+}
+
+/// The error of a standard output, or standard error, that cannot be written.
+pub fn not_printed(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot print: {error}"))
 }
 
 /// Tells what went wrong, and returns the exit status. With `json` the standard output gets an object too.

@@ -22,7 +22,7 @@ pub struct EvaluateArguments {
     #[command(flatten)]
     pub compile: Arguments,
     /// The samples: a folder with one folder per class, or a CSV file with a path and a class per line
-    #[arg(long, value_name = "DIR|CSV")]
+    #[arg(long, value_name = "DIR|CSV", conflicts_with_all = ["check", "partition", "save_calibration", "report", "dump"])]
     pub labels_dir: PathBuf,
     /// A file with the names of the classes, one per line; without it, classes are numbers, or the folders in the order of their
     /// names
@@ -32,7 +32,7 @@ pub struct EvaluateArguments {
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<Selection>,
     /// Fail if fewer samples, in percent, are classified as their labels say
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub min_top1: Option<f64>,
 }
 
@@ -197,6 +197,11 @@ pub enum Resizing {
 
 fn configuration(name: &str) -> Result<&'static Config, String> {
     nvdla_runtime::configuration::find(name).map_err(|error| error.to_string())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "it is not a number from 0 to 100".to_owned())
 }
 
 fn shape(text: &str) -> Result<(String, Vec<usize>), String> {

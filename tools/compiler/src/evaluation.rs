@@ -3,12 +3,15 @@
 //! `nvdla_compiler evaluate`: how well a compiled network does on labelled samples.
 
 use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
-use nvdla_compiler::arguments::EvaluateArguments;
+use nvdla_compiler::arguments::{Arguments, EvaluateArguments};
 use nvdla_compiler::compiler::Calibrated;
 use nvdla_compiler::evaluate::classes::{evaluate, labelled};
 use nvdla_compiler::import::model::{Model, Options};
 use nvdla_runtime::device::{self, Selection};
+use nvdla_runtime::files::Names;
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::program;
@@ -16,11 +19,35 @@ use nvdla_runtime::program;
 use crate::command::{argument, compiler, print, write};
 use crate::progress::Progress;
 
-pub(crate) fn run(arguments: &EvaluateArguments) -> Result<(), Box<dyn Error>> {
-    let EvaluateArguments { compile, labels_dir, labels, device, min_top1 } = arguments;
+/// Fewer samples than the user wants are classified as their labels say. The results are printed already.
+#[derive(Debug)]
+pub(crate) struct TooFew {
+    top1: f64,
+    least: f64,
+}
+
+impl fmt::Display for TooFew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "top-1 is {:.2} %, less than {} %", self.top1, self.least)
+    }
+}
+
+impl Error for TooFew {}
+
+/// Evaluates. `check` checks the files that are written, and gets the samples and their labels.
+pub(crate) fn run(
+    arguments: &EvaluateArguments,
+    check: impl Fn(&Arguments, &Path, &[PathBuf]) -> Result<Names, Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    let EvaluateArguments { compile, labels_dir, labels: label_names, device, min_top1 } = arguments;
     let path = compile.model.as_ref().or(compile.model_option.as_ref()).ok_or(argument("no model is given"))?;
-    let labels = labels.as_ref().map(Labels::open).transpose()?;
+    let labels = label_names.as_ref().map(Labels::open).transpose()?;
     let list = labelled(labels_dir, labels.as_ref())?;
+    let mut others: Vec<_> = list.iter().map(|sample| sample.path.clone()).chain(label_names.clone()).collect();
+    if labels_dir.is_file() {
+        others.push(labels_dir.clone());
+    }
+    check(compile, path, &others)?;
     let shapes = compile.shape.iter().cloned().collect();
     let options =
         Options { shapes, inputs: compile.inputs.clone(), outputs: compile.outputs.clone(), ..Options::default() };
@@ -48,8 +75,7 @@ pub(crate) fn run(arguments: &EvaluateArguments) -> Result<(), Box<dyn Error>> {
     })?;
     match min_top1 {
         Some(least) if 100.0 * found.top1() < *least => {
-            let text = format!("top-1 is {:.2} %, less than {least} %", 100.0 * found.top1());
-            Err(text.into())
+            Err(TooFew { top1: 100.0 * found.top1(), least: *least }.into())
         }
         _ => Ok(()),
     }

@@ -4,17 +4,17 @@
 
 use std::error::Error as StdError;
 
-use nvdla_runtime::ErrorKind;
+use nvdla_runtime::{labels, ErrorKind};
 
 use crate::compiler;
-use crate::evaluate::mixed;
+use crate::evaluate::{classes, mixed};
 use crate::import::model;
 
 /// The kind of an error of this library, or else of one of its causes.
 pub fn kind_of(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
     let mut next = Some(error);
     while let Some(error) = next {
-        let kind = of_model(error).or_else(|| of_compiler(error));
+        let kind = of_model(error).or_else(|| of_compiler(error)).or_else(|| of_evaluation(error));
         if kind.is_some() {
             return kind;
         }
@@ -29,6 +29,17 @@ fn of_model(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
         model::Error::Process(..) => ErrorKind::Unsupported,
         model::Error::Nodes(..) => ErrorKind::Refused,
     })
+}
+
+fn of_evaluation(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
+    if error.is::<labels::Error>() {
+        return Some(ErrorKind::File);
+    }
+    match error.downcast_ref()? {
+        classes::Error::Samples(_) | classes::Error::Labels(..) => Some(ErrorKind::File),
+        classes::Error::Compiler(error) => of_compiler(error),
+        classes::Error::Run(..) => Some(ErrorKind::Device),
+    }
 }
 
 fn of_compiler(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {

@@ -31,16 +31,19 @@ use nvdla_runtime::files::{self, Clash, Names};
 use nvdla_runtime::{program, ErrorKind};
 
 use command::{argument, compiler, of_file, print, write, Problem};
+use evaluation::TooFew;
 
 /// The files of the report's folder, without the outputs of --evaluate.
 const REPORT: [&str; 3] = ["report.json", "report.html", "calibration.json"];
+/// The files of --partition's folder, without the groups.
+const DIVISION: [&str; 2] = ["partition.json", "partition.html"];
 
 /// The files that are read.
 fn model_names(arguments: &Arguments, model: &Path) -> Result<Names, Box<dyn Error>> {
     let mut names = Names::default();
     names.reads("the model", model)?;
-    if model.extension().is_some_and(|extension| extension == "param") {
-        names.reads("the model's weights", model.with_extension("bin"))?;
+    for other in model::others(model) {
+        names.reads("a file of the model", other)?;
     }
     if let Some(table) = &arguments.calibtable {
         names.reads("--calibtable", table)?;
@@ -54,9 +57,12 @@ fn model_names(arguments: &Arguments, model: &Path) -> Result<Names, Box<dyn Err
     Ok(names)
 }
 
-/// Checks that the files can be written and are not those that are read.
-fn names(arguments: &Arguments, model: &Path) -> Result<(), Box<dyn Error>> {
+/// Checks that the files can be written and are not those that are read, which are also `others`.
+fn names(arguments: &Arguments, model: &Path, others: &[PathBuf]) -> Result<Names, Box<dyn Error>> {
     let mut names = model_names(arguments, model)?;
+    for other in others {
+        names.reads("a file that is read", other)?;
+    }
     let mut written = Vec::new();
     for (what, path) in [("--output", &arguments.output), ("--save-calibration", &arguments.save_calibration)] {
         if let Some(path) = path {
@@ -79,7 +85,7 @@ fn names(arguments: &Arguments, model: &Path) -> Result<(), Box<dyn Error>> {
     for path in written {
         files::check_writable(&path).map_err(of_file(&path))?;
     }
-    Ok(())
+    Ok(names)
 }
 
 /// The file with the network of steps after a pass.
@@ -89,27 +95,36 @@ fn dump_file(output: &Path, pass: &str) -> PathBuf {
     name.into()
 }
 
+/// The file with the values of an output.
+fn output_file(k: usize) -> String {
+    format!("output_{k}.npy")
+}
+
 /// Divides the network between NVDLA and the processor, and writes the groups.
 fn divide(arguments: &Arguments, path: &Path, options: &Options) -> Result<(), Box<dyn Error>> {
     if arguments.precision == Precision::Mixed {
         return Err(argument("--partition goes with --precision int8 and fp16").into());
     }
     let folder = arguments.output.as_deref().ok_or(argument("no output is given"))?;
+    let mut names = model_names(arguments, path)?;
+    fs::create_dir_all(folder).map_err(of_file(folder))?;
+    for file in DIVISION.map(|file| folder.join(file)) {
+        names.writes("a file of --output", &file)?;
+        files::check_writable(&file).map_err(of_file(&file))?;
+    }
     let survey = partition::survey(path, options)?;
     let limits =
         Limits { min_nodes: arguments.min_nodes, max_partitions: arguments.max_partitions, ..Limits::default() };
     let divided = partition::partition(&survey, &compiler(arguments)?, &limits);
-    let mut names = model_names(arguments, path)?;
-    let groups = (0..divided.groups.len()).map(picture::file);
-    for file in groups.chain(["partition.json".into(), "partition.html".into()]) {
-        names.writes("a file of --output", folder.join(file))?;
+    for k in 0..divided.groups.len() {
+        names.writes("a file of --output", folder.join(picture::file(k)))?;
     }
-    fs::create_dir_all(folder).map_err(of_file(folder))?;
     for (k, group) in divided.groups.iter().enumerate() {
         write(&folder.join(picture::file(k)), &group.loadable)?;
     }
-    write(&folder.join("partition.json"), picture::json(&survey, &divided))?;
-    write(&folder.join("partition.html"), picture::page(&survey, &divided))?;
+    let [json, page] = DIVISION.map(|file| folder.join(file));
+    write(&json, picture::json(&survey, &divided))?;
+    write(&page, picture::page(&survey, &divided))?;
     for warning in &divided.warnings {
         program::say(&format!("nvdla_compiler: warning: {warning}"));
     }
@@ -151,13 +166,18 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if arguments.partition {
         return divide(arguments, path, &options);
     }
-    names(arguments, path)?;
+    let mut names = names(arguments, path, &[])?;
     let model = match Model::open(path, &options) {
         Err(model::Error::Nodes(file, unreadable)) => {
             return Err(model::Error::Nodes(file, tried(path, &options, &compiler(arguments)?, unreadable)).into());
         }
         other => other?,
     };
+    if let (Some(folder), Some(_)) = (&arguments.report, &arguments.evaluate) {
+        for k in 0..model.graph.outputs.len() {
+            names.writes("a file of --report", folder.join(output_file(k)))?;
+        }
+    }
     for reshaped in &model.reshaped {
         program::say(&format!("nvdla_compiler: {reshaped}"));
     }
@@ -282,7 +302,7 @@ fn evaluate(
         }
         for (k, (values, &id)) in outputs.iter().zip(&graph.outputs).enumerate() {
             let shape = [&[samples.len()], graph.shape(id)].concat();
-            write(&folder.join(format!("output_{k}.npy")), npy::bytes(&shape, values))?;
+            write(&folder.join(output_file(k)), npy::bytes(&shape, values))?;
         }
     }
     Ok(measured.losses(graph, &samples[..samples.len().min(FEW_SAMPLES)])?)
@@ -292,7 +312,8 @@ fn main() -> ExitCode {
     let evaluates = std::env::args_os().nth(1).is_some_and(|word| word == "evaluate");
     let words = std::env::args_os().enumerate().filter(|(k, _)| !evaluates || *k != 1).map(|(_, word)| word);
     let parsed = if evaluates {
-        EvaluateArguments::try_parse_from(words).map(|arguments| (arguments.compile.json, evaluation::run(&arguments)))
+        EvaluateArguments::try_parse_from(words)
+            .map(|arguments| (arguments.compile.json, evaluation::run(&arguments, names)))
     } else {
         Arguments::try_parse_from(words).map(|arguments| (arguments.json, run(&arguments)))
     };
@@ -301,6 +322,8 @@ fn main() -> ExitCode {
         Err(error) => return program::usage(&error.to_string(), error.use_stderr()),
     };
     let Err(error) = result else { return ExitCode::SUCCESS };
+    // The object of the results is printed already.
+    let json = json && !error.is::<TooFew>();
     let kind = match error.downcast_ref() {
         Some(Problem(kind, _)) => Some(*kind),
         None if error.is::<Clash>() => Some(ErrorKind::Argument),

@@ -2,12 +2,19 @@
 
 //! The program: its options and their old spellings, its reports, and its error messages.
 
+// The module of another crate, in which the function is public.
+#[allow(unreachable_pub)]
+#[path = "../../../tests/src/schema.rs"]
+mod schema;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use nvdla_compiler::import::onnx::proto;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::config::Config;
+use prost::Message as _;
 use tempfile::TempDir;
 
 fn run(arguments: &[&str]) -> Output {
@@ -205,6 +212,35 @@ fn no_file_of_the_model_is_overwritten() {
         assert!(text.contains("are one file"), "{more:?}: {text}");
     }
     assert_eq!(before, [&net, &bin, &scales].map(|path| fs::read(path).unwrap()));
+
+    // External data, labelled samples, and the files of a division.
+    let (onnx, data) = (folder.path("net.onnx"), folder.path("weights.data"));
+    let location = proto::Entry { key: "location".into(), value: "weights.data".into() };
+    let weights = proto::Tensor { data_location: 1, external_data: vec![location], ..Default::default() };
+    let graph = proto::Graph { initializer: vec![weights], ..Default::default() };
+    fs::write(&onnx, proto::Model { graph: Some(graph), ..Default::default() }.encode_to_vec()).unwrap();
+    fs::write(&data, [0; 4]).unwrap();
+    let (sample, list) = (folder.path("seven.pgm"), folder.path("list.csv"));
+    fs::copy(example("images/seven.pgm"), &sample).unwrap();
+    fs::write(&list, "seven.pgm,7\n").unwrap();
+    fs::create_dir(folder.path("divided")).unwrap();
+    fs::hard_link(&onnx, folder.path("divided/partition.json")).unwrap();
+    let files = [&onnx, &data, &sample, &list];
+    let before = files.map(|path| fs::read(path).unwrap());
+    let evaluated = ["evaluate", &onnx, "--config", "nv_full", "--precision", "fp16", "--labels-dir", &list, "-o"];
+    let divided = folder.path("divided");
+    for arguments in [
+        &[&onnx, "--config", "nv_full", "-o", &data][..],
+        &[&evaluated[..], &[&onnx]].concat(),
+        &[&evaluated[..], &[&data]].concat(),
+        &[&evaluated[..], &[&sample]].concat(),
+        &[&evaluated[..], &[&list]].concat(),
+        &[&onnx, "--config", "nv_full", "--precision", "fp16", "--partition", "-o", &divided],
+    ] {
+        let text = error(arguments);
+        assert!(text.contains("are one file"), "{arguments:?}: {text}");
+    }
+    assert_eq!(before, files.map(|path| fs::read(path).unwrap()));
 }
 
 #[test]
@@ -226,6 +262,16 @@ fn files_without_an_end_are_refused() {
     convolution_again(&folder);
     let table = ["-o", &out, "--config", "nv_small", "--calibtable", "/dev/zero"];
     assert!(error(&[&[&net[..]], &table[..]].concat()).contains("it is a device"));
+    let list = ["evaluate", &net, "--config", "nv_full", "--precision", "fp16", "--labels-dir", "/dev/zero", "--json"];
+    let output = run(&list);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = schema::object(&String::from_utf8_lossy(&output.stdout));
+    assert!(shown["error"]["message"].as_str().unwrap().contains("it is a device"), "{shown}");
+    // A table that is no table stops a division too.
+    let empty = folder.path("empty.json");
+    fs::write(&empty, "").unwrap();
+    let divided = ["--partition", "-o", &folder.path("divided"), "--config", "nv_small", "--calibtable", &empty];
+    assert!(error(&[&[&example("lenet.onnx")[..]], &divided[..]].concat()).contains("empty.json: the table of scales"));
     let samples = folder.path("samples");
     fs::create_dir(&samples).unwrap();
     std::os::unix::fs::symlink("/dev/zero", folder.path("samples/0.npy")).unwrap();
@@ -247,8 +293,7 @@ fn results_and_errors_are_one_object() {
     let shown = |arguments: &[&str]| {
         let output = run(arguments);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let object: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}"));
-        (output.status.code(), object)
+        (output.status.code(), schema::object(&text))
     };
     let common = [&net[..], "-o", &out, "--config", "nv_full", "--precision", "fp16", "--json"];
     let (code, object) = shown(&common);
@@ -265,6 +310,16 @@ fn results_and_errors_are_one_object() {
         assert_eq!(code, Some(status), "{object}");
         assert_eq!((&object["error"]["status"], &object["error"]["kind"]), (&status.into(), &kind.into()), "{object}");
     }
+    // A failure after the results, which have one object.
+    let list = folder.path("list.csv");
+    fs::write(&list, format!("{},3\n", example("images/seven.pgm"))).unwrap();
+    let (model, table) = (example("lenet.onnx"), example("lenet.scales.json"));
+    let evaluated =
+        ["evaluate", &model, "--config", "nv_small", "--calibtable", &table, "--labels-dir", &list, "--json"];
+    let (code, object) = shown(&[&evaluated[..], &["--min-top1", "50"]].concat());
+    assert_eq!((code, &object["evaluated"]["device"]["top1"]), (Some(1), &0.into()), "{object}");
+    let (code, object) = shown(&[&evaluated[..], &["--min-top1", "nan"]].concat());
+    assert_eq!((code, &object["error"]["kind"]), (Some(2), &"argument".into()), "{object}");
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_nvdla_compiler")).args(&common[..7]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));

@@ -22,7 +22,7 @@ fn text_and_json() {
     assert!(text.starts_with("loadable 0.7.0, "), "{text}");
     let json = run(&["--json", file.to_str().unwrap()]);
     assert!(json.status.success());
-    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let json = nvdla_tests::schema::object(&String::from_utf8_lossy(&json.stdout));
     assert_eq!(json["inputs"][0]["name"], "data");
     assert_eq!(json["tasks"].as_array().unwrap().len(), 2);
 }
@@ -34,7 +34,7 @@ fn not_a_loadable() {
         assert_eq!(output.status.code(), Some(3), "{}", file.display());
         assert!(output.stdout.is_empty());
         let output_in_json = run(&["--json", file.to_str().unwrap()]);
-        let object: serde_json::Value = serde_json::from_slice(&output_in_json.stdout).unwrap();
+        let object = nvdla_tests::schema::object(&String::from_utf8_lossy(&output_in_json.stdout));
         assert_eq!((output_in_json.status.code(), &object["error"]["status"]), (Some(3), &3.into()), "{object}");
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.starts_with("nvdla_inspect: "), "{error}");
@@ -52,7 +52,7 @@ fn what_a_configuration_refuses_is_listed() {
 
     let output = run(&["--check", "--config", "nv_large", "--json", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(4));
-    let check: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let check = nvdla_tests::schema::object(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(check["configuration"], "nv_large");
     let refused = check["refused"].as_array().unwrap();
     assert!(refused.len() > 1, "{check}");
@@ -82,7 +82,7 @@ fn races_are_listed() {
         "{text}"
     );
     let output = run(&["--check", "--json", file.to_str().unwrap()]);
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json = nvdla_tests::schema::object(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(json["races"].as_array().unwrap().len(), 45);
 }
 

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         // The results of many traces take long, so each is told at once.
         if !arguments.json {
             if let Err(error) = program::print(&text) {
-                return failed(&format!("cannot write the results: {error}"), Some(ErrorKind::File), false);
+                return failed(&error.to_string(), Some(ErrorKind::File), false);
             }
         }
     }
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         format!("{good} passed, {bad} failed\n")
     };
     match program::print(&text) {
-        Err(error) => failed(&format!("cannot write the results: {error}"), Some(ErrorKind::File), false),
+        Err(error) => failed(&error.to_string(), Some(ErrorKind::File), false),
         Ok(()) => ExitCode::from(u8::from(bad != 0)),
     }
 }

@@ -27,14 +27,14 @@ fn results_are_told_or_it_fails() {
     );
     let output = run(&["--config", "nv_small", "--json", &all]);
     assert_eq!(output.status.code(), Some(1));
-    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let object = nvdla_tests::schema::object(&String::from_utf8_lossy(&output.stdout));
     assert_eq!((&object["passed"], &object["failed"]), (&1.into(), &1.into()), "{object}");
     assert_eq!(object["traces"][1]["failure"], serde_json::Value::Null, "{object}");
     // No trace.
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).unwrap();
     let output = run(&["--config", "nv_small", "--json", empty.to_str().unwrap()]);
-    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let object = nvdla_tests::schema::object(&String::from_utf8_lossy(&output.stdout));
     assert_eq!((output.status.code(), &object["error"]["status"]), (Some(3), &3.into()), "{object}");
     assert_eq!(run(&["--config", "nv_tiny", &good]).status.code(), Some(2));
     // Results that nobody gets are no success.

@@ -39,6 +39,9 @@ const PRIMARY: u32 = 0b01;
 /// The secondary memory interface, which accesses the SRAM.
 const SECONDARY: u32 = 0b10;
 
+/// The most bytes that one message reads, which the version message tells the client (`max_data_xfer_size`).
+const MAX_ACCESS: usize = 1 << 20;
+
 /// The simulation behind the device.
 pub(crate) enum Core {
     /// The model.
@@ -431,6 +434,9 @@ impl Drop for Device {
 impl ServerBackend for Device {
     fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
         self.used.store(true, Ordering::Release);
+        if data.len() > MAX_ACCESS {
+            return Err(io::Error::other(format!("a read of {} bytes, and the limit is {MAX_ACCESS}", data.len())));
+        }
         data.fill(0);
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
@@ -507,6 +513,13 @@ impl ServerBackend for Device {
         // Ranges without a file (video memory, firmware) cannot be accessed by this device.
         let Some(file) = file else { return Ok(()) };
         log::debug!("guest memory {address:#x}, {size:#x} bytes");
+        // An access beyond the end of a file is a signal that ends this process.
+        let (regular, length) = file.metadata().map(|data| (data.is_file(), data.len()))?;
+        if regular && offset.checked_add(size).is_none_or(|end| end > length) {
+            return Err(io::Error::other(format!(
+                "{size:#x} bytes from {offset:#x} are not in a file of {length:#x} bytes"
+            )));
+        }
         let writable = flags.contains(DmaMapFlags::WRITE);
         lock(&self.shared.guest).map(address, size, &file, offset, writable)?;
         self.shared.with_device(|device| device.map(address, size, &file, offset, PRIMARY, writable))
@@ -600,6 +613,20 @@ mod tests {
 
     fn unmask(device: &mut Device) {
         device.set_irqs(VFIO_PCI_INTX_IRQ_INDEX, VFIO_IRQ_SET_ACTION_UNMASK, 0, 1, Vec::new()).unwrap();
+    }
+
+    #[test]
+    fn memory_beyond_the_end_of_its_file_is_refused() {
+        let (mut device, _line) = device();
+        let file = File::from(nix::sys::memfd::memfd_create(c"guest", nix::sys::memfd::MFdFlags::empty()).unwrap());
+        file.set_len(0x2000).unwrap();
+        let mut map = |offset, size| {
+            device.dma_map(DmaMapFlags::READ_WRITE, offset, 0x1000, size, Some(file.try_clone().unwrap()))
+        };
+        map(0x1000, 0x1000).unwrap();
+        for (offset, size) in [(0, 0x3000), (0x1000, 0x2000), (u64::MAX - 0xfff, 0x1000), (u64::MAX, 1)] {
+            assert!(map(offset, size).is_err(), "{offset:#x} {size:#x}");
+        }
     }
 
     #[test]

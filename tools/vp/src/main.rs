@@ -14,6 +14,7 @@ mod socket;
 mod sram;
 
 use std::io::Write as _;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -126,7 +127,7 @@ fn run(arguments: Arguments) -> Result<(), (u8, String)> {
     let server = Server::from_owned_fd(listener.into(), true, interrupts(!arguments.no_msi), regions);
     let ended = loop {
         say(&format!("{} waits for a client on {}", config.name, arguments.socket.display()));
-        let ended = server.run(&mut device);
+        let ended = serve(&server, &mut device);
         if !arguments.persist {
             break ended;
         }
@@ -141,6 +142,15 @@ fn run(arguments: Arguments) -> Result<(), (u8, String)> {
         config.name
     ));
     ended.map_err(|error| failed(format!("the connection failed: {error}")))
+}
+
+/// Serves a client until it disconnects. The crate panics at some messages that no client should send, so a panic is an error here
+/// and ends only this connection.
+fn serve(server: &Server, device: &mut device::Device) -> Result<(), String> {
+    match catch_unwind(AssertUnwindSafe(|| server.run(device))) {
+        Ok(ended) => ended.map_err(|error| error.to_string()),
+        Err(_) => Err("the client sent a message that is not valid".into()),
+    }
 }
 
 /// The SRAM of a device of that configuration.

@@ -5,7 +5,9 @@
 //! The reference's loadables must give its outputs. `NVDLA_CONFORMANCE=all` runs all of them, otherwise a few for each
 //! configuration run. After a failure on either side the other side remains usable.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -58,7 +60,8 @@ impl Server {
             .unwrap();
         let server = Self { process, socket };
         let start = Instant::now();
-        while !server.socket.exists() {
+        // The file exists a moment before the server listens. A client that does nothing is no harm.
+        while UnixStream::connect(&server.socket).is_err() {
             assert!(start.elapsed() < Duration::from_secs(60), "the server does not listen");
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -159,11 +162,62 @@ fn one_program_after_another_has_the_device() {
 #[test]
 fn a_client_that_does_nothing_does_not_keep_others_out() {
     let server = Server::start(&NV_SMALL, &[]);
-    let idle = std::os::unix::net::UnixStream::connect(&server.socket).unwrap();
+    let idle = UnixStream::connect(&server.socket).unwrap();
     let mut session = lenet(server.device());
     session.run().unwrap();
     assert_eq!(session.output(0).unwrap(), by_model());
     drop(idle);
+}
+
+/// A message: its number, its command, its size, its flags, no error, and its bytes.
+fn message(command: u16, size: u32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = [7u16.to_le_bytes(), command.to_le_bytes()].concat();
+    bytes.extend([size, 0, 0].map(u32::to_le_bytes).concat());
+    bytes.extend(body);
+    bytes
+}
+
+#[test]
+fn messages_that_no_client_should_send_end_only_its_connection() {
+    let [version, map, read, write] = [1, 2, 9, 10];
+    let mut server = Server::start(&NV_SMALL, &[]);
+    let access = |offset: u64, region: u32, count: u32| {
+        [offset.to_le_bytes().to_vec(), region.to_le_bytes().to_vec(), count.to_le_bytes().to_vec()].concat()
+    };
+    let mut hostile = vec![
+        message(version, 0, &[0; 4]),
+        message(version, 19, &[0; 4]),
+        message(version, 20, &[0; 4]),
+        message(version, u32::MAX, &[0; 4]),
+        message(version, 24, &[0, 0, 0, 0, b'{', b'}', b' ', b' ']),
+        message(version, 24, &[0; 8]),
+        message(map, 48, &[0xff; 32]),
+        message(read, 32, &access(0, 0, u32::MAX)),
+        message(read, 32, &access(u64::MAX, 7, 256)),
+        message(read, 32, &access(0, u32::MAX, 4)),
+        message(write, 36, &access(0, 0, u32::MAX)),
+        message(write, 36, &[access(u64::MAX, 7, 4), vec![0; 4]].concat()),
+        message(write, 33, &[access(0, 7, 1), vec![0; 1]].concat()),
+        vec![0xff; 15],
+    ];
+    // Each command, with words that are large and small.
+    for command in 0..=16 {
+        hostile.push(message(command, u32::MAX, &[0xff; 64]));
+        hostile.push(message(command, 64, &[0; 48]));
+        hostile.push(message(command, 16, &[]));
+    }
+    for bytes in hostile {
+        let mut client = UnixStream::connect(&server.socket).unwrap();
+        // The server may have ended the connection before all was written.
+        let _ = client.write_all(&bytes);
+        client.shutdown(Shutdown::Write).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let _ = std::io::copy(&mut client, &mut std::io::sink());
+        assert!(server.process.try_wait().unwrap().is_none(), "the server has ended after {bytes:02x?}");
+    }
+    let mut session = lenet(server.device());
+    session.run().unwrap();
+    assert_eq!(session.output(0).unwrap(), by_model());
 }
 
 #[test]

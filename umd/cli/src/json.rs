@@ -32,6 +32,9 @@ pub(crate) enum Output {
     /// Of `nvdla compile --partition`
     #[allow(dead_code)] // as above
     Divided(Divided),
+    /// Of `nvdla evaluate`
+    #[allow(dead_code)] // as above
+    Evaluated(Evaluated),
     /// Of `nvdla inspect`
     #[allow(dead_code)] // as above
     Inspected(Inspected),
@@ -112,6 +115,53 @@ pub(crate) struct Groups {
     pub(crate) groups: usize,
     pub(crate) estimated_cycles: u64,
     pub(crate) warnings: Vec<String>,
+}
+
+/// What an evaluation has found
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema
+pub(crate) struct Evaluated {
+    pub(crate) version: u32,
+    pub(crate) evaluated: Evaluation,
+}
+
+/// How a compiled network does on labelled samples
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema
+pub(crate) struct Evaluation {
+    /// Number of samples
+    pub(crate) samples: usize,
+    /// What the loadable finds
+    pub(crate) device: Found,
+    /// What the float network finds
+    pub(crate) float: Option<Found>,
+    /// How often both find the same best class
+    pub(crate) agreement: Option<usize>,
+    /// The ratio of signal to noise of each output in decibels; null if there is no noise
+    pub(crate) outputs: Vec<Option<f64>>,
+    /// The noise of each layer
+    pub(crate) layers: Vec<Noise>,
+}
+
+/// Numbers of samples whose label is among the best classes
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema
+pub(crate) struct Found {
+    /// The best class
+    pub(crate) top1: usize,
+    /// Among the best five
+    pub(crate) top5: usize,
+}
+
+/// The noise of a layer, as ratios of signal to noise in decibels; null if there is no noise
+#[derive(Serialize, JsonSchema)]
+#[allow(dead_code)] // for the schema
+pub(crate) struct Noise {
+    pub(crate) tensor: String,
+    /// With the noise of all layers before
+    pub(crate) accumulated: Option<f64>,
+    /// What the layer itself adds
+    pub(crate) single: Option<f64>,
 }
 
 /// What a loadable holds

@@ -11,6 +11,7 @@ use nvdla_runtime::compare::Comparison;
 use nvdla_runtime::device::{Device, DeviceInfo};
 use nvdla_runtime::loadable::Interface;
 use nvdla_runtime::profile::Profile;
+use nvdla_runtime::program::not_printed;
 use nvdla_runtime::session::{Session, TensorInfo};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ impl Quiet {
     fn forgive<T>(result: io::Result<T>, otherwise: T) -> io::Result<T> {
         match result {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(otherwise),
-            result => result,
+            result => result.map_err(|error| not_printed(&error)),
         }
     }
 }

@@ -5,9 +5,12 @@
 
 use std::path::PathBuf;
 
+use nvdla_compiler::calibrate::table;
+use nvdla_compiler::ir;
 use nvdla_compiler::options::{size, Optimize};
 use nvdla_compiler::partition::Limits;
 use nvdla_runtime::device::Selection;
+use nvdla_runtime::files;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
@@ -51,6 +54,9 @@ pub(crate) enum Embedded {
 
 /// The prefix of the provider's options among the session's entries.
 pub(crate) const PREFIX: &str = "ep.nvdlaexecutionprovider.";
+
+/// The greatest size of a table of scales in bytes.
+const MAX_TABLE: u64 = 64 << 20;
 
 /// The names of the options.
 const NAMES: [&str; 10] = [
@@ -111,7 +117,12 @@ impl Options {
                     _ => return Err("the precisions are auto, int8 and fp16".to_owned()),
                 }
             }
-            "calibtable" => self.table = Some(std::fs::read_to_string(value).map_err(|error| error.to_string())?),
+            "calibtable" => {
+                let text = files::read_text(value, MAX_TABLE).map_err(|error| error.to_string())?;
+                // Without tensors nothing but the form of the file is checked.
+                table::read(&text, &ir::Graph::default()).map_err(|error| error.to_string())?;
+                self.table = Some(text);
+            }
             "sram" => self.sram = size(value)?,
             "optimize" => {
                 self.optimize = match value {

@@ -18,6 +18,7 @@ use nvdla_compiler::import::onnx::{proto, survey};
 use nvdla_compiler::partition::{self, picture, Partition};
 use nvdla_compiler::survey::Survey;
 use nvdla_runtime::device::Selection;
+use nvdla_runtime::files;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
@@ -34,6 +35,8 @@ use crate::tensor::Port;
 pub(crate) const NAME: &CStr = c"NvdlaExecutionProvider";
 /// The operator of a compiled group.
 const CONTEXT: &str = "EPContext";
+/// The greatest size of the file beside a model with what an EPContext node needs: that of a model.
+const MAX_PAYLOAD: u64 = 2 << 30;
 
 /// The positions of a group's nodes in the graph, and the group.
 type Placed = (Vec<usize>, Group);
@@ -279,7 +282,7 @@ impl Provider {
         let path = self.api.model_path(graph)?;
         let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
         let path = folder.join(&name);
-        let bytes = std::fs::read(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+        let bytes = files::read(&path, MAX_PAYLOAD).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
         Group::from_bytes(&bytes)
     }
 
@@ -300,7 +303,7 @@ impl Provider {
                 let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
                 let file = format!("{}.nvdla", name.chars().map(plain).collect::<String>());
                 let path = folder.join(&file);
-                std::fs::write(&path, payload).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+                files::write(&path, payload).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
                 (0, file.into_bytes())
             }
         };
@@ -330,8 +333,8 @@ fn dump(folder: &Path, survey: &Survey, divided: &Partition) -> Result<()> {
     let fail = |error: std::io::Error| Failure(format!("dump_dir {}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(fail)?;
     for (k, group) in divided.groups.iter().enumerate() {
-        std::fs::write(folder.join(picture::file(k)), &group.loadable).map_err(fail)?;
+        files::write(folder.join(picture::file(k)), &group.loadable).map_err(fail)?;
     }
-    std::fs::write(folder.join("partition.json"), picture::json(survey, divided)).map_err(fail)?;
-    std::fs::write(folder.join("partition.html"), picture::page(survey, divided)).map_err(fail)
+    files::write(folder.join("partition.json"), picture::json(survey, divided)).map_err(fail)?;
+    files::write(folder.join("partition.html"), picture::page(survey, divided)).map_err(fail)
 }

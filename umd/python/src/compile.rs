@@ -26,8 +26,10 @@ fn choice<T: Copy>(what: &str, given: &str, choices: &[(&str, T)]) -> Result<T, 
         .ok_or_else(|| Failure::argument(format!("there is no {what} {given:?}; there are {}", names.join(", "))))
 }
 
-/// The arguments of [`compile`].
-struct Arguments {
+/// The arguments of [`compile`], by name in a dictionary; `color` is none if the network's input is not a picture.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Arguments {
     model: PathBuf,
     config: String,
     precision: String,
@@ -70,26 +72,9 @@ fn compiled(arguments: Arguments, cancel: &Cancel) -> Result<(Vec<u8>, Vec<Strin
     Ok((compiled.loadable, compiled.report.warnings))
 }
 
-/// Compiles a network; `color` is none if the network's input is not a picture. Returns the loadable and warnings.
+/// Compiles a network. Returns the loadable and warnings.
 #[pyfunction]
-#[pyo3(signature = (model, config, precision, calibrate, mean, std, color, resize, optimize, sram, shapes, outputs))]
-pub(crate) fn compile(
-    py: Python<'_>,
-    model: PathBuf,
-    config: String,
-    precision: String,
-    calibrate: Option<PathBuf>,
-    mean: Vec<f32>,
-    std: Vec<f32>,
-    color: Option<String>,
-    resize: Option<String>,
-    optimize: String,
-    sram: u64,
-    shapes: HashMap<String, Vec<usize>>,
-    outputs: Vec<String>,
-) -> PyResult<(Bound<'_, PyBytes>, Vec<String>)> {
-    let arguments =
-        Arguments { model, config, precision, calibrate, mean, std, color, resize, optimize, sram, shapes, outputs };
+pub(crate) fn compile(py: Python<'_>, arguments: Arguments) -> PyResult<(Bound<'_, PyBytes>, Vec<String>)> {
     // A step of a compilation may be long, so an interrupted call does not wait for it.
     let (loadable, warnings) = interrupt::detached(py, move |cancel| compiled(arguments, cancel))?;
     Ok((PyBytes::new(py, &loadable), warnings))

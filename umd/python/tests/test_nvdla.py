@@ -325,8 +325,8 @@ class Tests(unittest.TestCase):
         for order in ["RGB", "rbg", ""]:
             self.raises("argument", picture(order=order), "bgr, rgb")
         # The loadable says how pictures become values: what contradicts it is refused, and what repeats it changes nothing.
-        self.raises("file", picture(mean=(1.0, 2.0)), "compiled for the mean")
-        self.raises("file", picture(normalize=2), "compiled for the divisor")
+        self.raises("argument", picture(mean=(1.0, 2.0)), "compiled for the mean")
+        self.raises("argument", picture(normalize=2), "compiled for the divisor")
         self.raises("argument", picture(normalize=0), "normalize is 0")
         picture(order=None)()
         picture(mean=np.zeros(3, np.float32), normalize=np.float32(255), order="rgb")()

@@ -46,6 +46,7 @@ pub use contract::{Device, TIME_LIMIT};
 #[cfg(feature = "direct")]
 pub use direct::{DirectDevice, DirectSelection, DirectSelectionError, OpenError};
 pub(crate) use emulated::EmulatedMemory;
+#[cfg(feature = "model")]
 pub(crate) use error::hint;
 pub use error::Error;
 pub use fence::Fence;

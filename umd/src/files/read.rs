@@ -14,8 +14,8 @@ use std::path::Path;
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
-/// Seconds after which reading from a pipe without data fails.
-const PIPE_TIMEOUT: u16 = 10;
+/// Seconds after which reading from a pipe without data fails, and writing to one that nobody reads.
+pub(super) const PIPE_TIMEOUT: u16 = 10;
 /// Bytes that are read from a pipe at once.
 const PIECE: usize = 1 << 16;
 

@@ -2,15 +2,22 @@
 
 //! Writes files whole or not at all: a temporary file in the same folder gets the bytes, and is renamed after the last one.
 //!
-//! Devices and pipes are written in place, as is a file in a folder in which no file can be made.
+//! Devices and pipes are written in place, as is a file in a folder in which no file can be made. A pipe that nobody reads gives an
+//! error.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::os::unix::fs::{fchown, MetadataExt as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{fchown, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::unistd::{access, AccessFlags};
+
+use super::read::PIPE_TIMEOUT;
 
 /// Writes a file. If this fails, a file of that name keeps its bytes.
 ///
@@ -32,8 +39,13 @@ pub fn check_writable(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        _ if path.as_os_str().as_bytes().ends_with(b"/") => Err(ErrorKind::IsADirectory.into()),
+        _ if path.as_os_str().is_empty() => Err(io::Error::new(ErrorKind::InvalidInput, "the name is empty")),
         Ok(_) => Ok(access(path, AccessFlags::W_OK)?),
         Err(error) if error.kind() == ErrorKind::NotFound => {
+            if let Ok(target) = fs::read_link(path) {
+                return check_writable(folder_of(path).join(target));
+            }
             Ok(access(folder_of(path), AccessFlags::W_OK | AccessFlags::X_OK)?)
         }
         Err(error) => Err(error),
@@ -44,10 +56,60 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Where the bytes go.
+#[derive(Debug)]
+enum Sink {
+    File(File),
+    /// A pipe, which does not block.
+    Pipe(File),
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let pipe = match self {
+            Self::File(file) => return file.write(bytes),
+            Self::Pipe(pipe) => pipe,
+        };
+        loop {
+            match pipe.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+            let mut ready = [PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)];
+            if poll(&mut ready, PollTimeout::from(1000 * PIPE_TIMEOUT))? == 0 {
+                return Err(unread());
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn unread() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, format!("nobody has read from the pipe for {PIPE_TIMEOUT} s"))
+}
+
+/// Opens a named pipe, and waits for its reader.
+fn open_pipe(path: &Path) -> io::Result<File> {
+    let start = Instant::now();
+    loop {
+        match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
+            result => return result,
+        }
+        if start.elapsed() > Duration::from_secs(PIPE_TIMEOUT.into()) {
+            return Err(unread());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// A file that is being written. It appears under its name in [`Pending::finish`]; if that is not called, nothing remains.
 #[derive(Debug)]
 pub struct Pending {
-    file: BufWriter<File>,
+    file: BufWriter<Sink>,
     /// The temporary file and the file that it becomes; none for what is written in place.
     rename: Option<(PathBuf, PathBuf)>,
 }
@@ -84,7 +146,11 @@ impl Pending {
     }
 
     fn in_place(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: BufWriter::new(File::create(path)?), rename: None })
+        let sink = match fs::metadata(path) {
+            Ok(found) if found.file_type().is_fifo() => Sink::Pipe(open_pipe(path)?),
+            _ => Sink::File(File::create(path)?),
+        };
+        Ok(Self { file: BufWriter::new(sink), rename: None })
     }
 
     /// Begins a temporary file beside `target`, with the permissions and the owner of the file that it replaces.
@@ -103,7 +169,7 @@ impl Pending {
                 let _ = fchown(&file, Some(found.uid()), Some(found.gid()));
                 file.set_permissions(found.permissions())?;
             }
-            return Ok(Self { file: BufWriter::new(file), rename: Some((name, target.to_owned())) });
+            return Ok(Self { file: BufWriter::new(Sink::File(file)), rename: Some((name, target.to_owned())) });
         }
     }
 
@@ -181,6 +247,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_that_nobody_reads_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(write(&path, b"x").unwrap_err().kind(), ErrorKind::TimedOut);
+        // More than a pipe holds.
+        let bytes = vec![7; 1 << 20];
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| fs::read(&path).unwrap());
+            write(&path, &bytes).unwrap();
+            assert_eq!(reader.join().unwrap(), bytes);
+        });
+    }
+
+    #[test]
     fn what_cannot_be_written_is_known_before() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -190,6 +271,11 @@ mod tests {
         assert_eq!(check_writable(at("none/new")).unwrap_err().kind(), ErrorKind::NotFound);
         assert_eq!(check_writable(folder.path()).unwrap_err().kind(), ErrorKind::IsADirectory);
         check_writable("/dev/null").unwrap();
+        assert_eq!(check_writable("").unwrap_err().to_string(), "the name is empty");
+        assert_eq!(check_writable(at("new/")).unwrap_err().kind(), ErrorKind::IsADirectory);
+        std::os::unix::fs::symlink("none/new", at("link")).unwrap();
+        assert_eq!(check_writable(at("link")).unwrap_err().kind(), ErrorKind::NotFound);
+        fs::remove_file(at("link")).unwrap();
         assert!(names(folder.path()).is_empty());
     }
 }

@@ -227,7 +227,18 @@ impl Picture {
 
     /// The middle of the picture at another size: its shorter side is scaled, with bilinear interpolation.
     pub fn cropped(&self, width: u32, height: u32) -> Cow<'_, Self> {
-        self.fitted(width, height, |picture| picture.resize_to_fill(width, height, FilterType::Triangle))
+        // Of a picture of one line, the ends go first: scaled, it would have gigabytes.
+        let keep = |size: u32, other: u32, to: u32, other_to: u32| {
+            let needed = (u64::from(other) * u64::from(to)).div_ceil(u64::from(other_to.max(1)));
+            let keep = u32::try_from(needed.saturating_mul(4)).unwrap_or(size).min(size);
+            keep + (size - keep) % 2
+        };
+        self.fitted(width, height, |picture| {
+            let (from_width, from_height) = (picture.width(), picture.height());
+            let kept = (keep(from_width, from_height, width, height), keep(from_height, from_width, height, width));
+            let middle = picture.crop_imm((from_width - kept.0) / 2, (from_height - kept.1) / 2, kept.0, kept.1);
+            middle.resize_to_fill(width, height, FilterType::Triangle)
+        })
     }
 
     fn fitted(&self, width: u32, height: u32, fit: impl Fn(DynamicImage) -> DynamicImage) -> Cow<'_, Self> {

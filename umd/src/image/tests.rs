@@ -299,3 +299,16 @@ fn transparent_pictures_need_a_background() {
     assert_eq!(decode(&opaque, None).unwrap(), Picture::new(1, 1, vec![9, 8, 7]).unwrap());
     std::fs::remove_file(&path).unwrap();
 }
+
+#[test]
+fn a_picture_of_one_line_is_cropped_in_little_memory() {
+    const LONG: u32 = 1 << 20;
+    let mut samples = vec![9; LONG as usize];
+    samples[LONG as usize / 2 - 8..][..16].fill(200);
+    let lines = [Picture::new(LONG, 1, samples.clone()).unwrap(), Picture::new(1, LONG, samples).unwrap()];
+    for line in lines {
+        let cropped = line.cropped(64, 64);
+        assert_eq!((cropped.width(), cropped.height()), (64, 64));
+        assert!(cropped.samples().iter().all(|&sample| sample == 200));
+    }
+}

@@ -36,7 +36,7 @@ pub fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 /// The values of a graph's inputs in a sample. `preprocess` has one entry per input. Pictures are preprocessed; an array already
 /// has the input's values.
 pub fn read(path: &Path, graph: &Graph, preprocess: &[Preprocess]) -> Result<Vec<Vec<f32>>, Error> {
-    let refuse = |reason: String| Error::Sample(format!("{}: {reason}", path.display()));
+    let refuse = |reason: String| of_sample(path, reason);
     if graph.inputs.len() == 1 && !path.is_dir() {
         let shape = graph.shape(graph.inputs[0]);
         return one(path, shape, preprocess.first().unwrap_or(&Preprocess::default())).map(|x| vec![x]).map_err(refuse);
@@ -48,9 +48,15 @@ pub fn read(path: &Path, graph: &Graph, preprocess: &[Preprocess]) -> Result<Vec
         let file = Path::new(name).file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
         let path = path.join(format!("{file}.npy"));
         let values = one(&path, graph.shape(id), preprocess.get(k).unwrap_or(&Preprocess::default()));
-        inputs.push(values.map_err(|reason| Error::Sample(format!("{}: {reason}", path.display())))?);
+        inputs.push(values.map_err(|reason| of_sample(&path, reason))?);
     }
     Ok(inputs)
+}
+
+/// An error with the sample's name, which some reasons have already.
+fn of_sample(path: &Path, reason: String) -> Error {
+    let name = path.display().to_string();
+    Error::Sample(if reason.contains(&name) { reason } else { format!("{name}: {reason}") })
 }
 
 fn one(path: &Path, shape: &[usize], preprocess: &Preprocess) -> Result<Vec<f32>, String> {

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nvdla_runtime::device::Device;
+use nvdla_runtime::files;
 use nvdla_runtime::labels::{self, Labels};
 use serde::Serialize;
 
@@ -19,6 +20,8 @@ use crate::float;
 use crate::ir::Graph;
 use crate::output::compiled::Compiled;
 
+/// The greatest size of a list of samples in bytes.
+const MAX_LIST: u64 = 64 << 20;
 /// The number of classes that count as the best.
 const BEST: usize = 5;
 
@@ -74,7 +77,7 @@ pub fn labelled(source: &Path, labels: Option<&Labels>) -> Result<Vec<Labelled>,
             list.extend(samples::list(folder)?.into_iter().map(|path| Labelled { path, class }));
         }
     } else {
-        let text = fs::read_to_string(source).map_err(|error| refuse(error.to_string()))?;
+        let text = files::read_text(source, MAX_LIST).map_err(|error| refuse(error.to_string()))?;
         let folder = source.parent().unwrap_or(Path::new("."));
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
         for (number, line) in lines {

@@ -16,6 +16,8 @@ pub struct Format {
     pub extension: &'static str,
     /// Reads a file's bytes. The path is for other files of the network, and for its name.
     pub read: fn(&Path, Vec<u8>, &Options) -> Result<Graph, Failure>,
+    /// The other files of a network, which exist or not.
+    pub others: fn(&Path) -> Vec<PathBuf>,
 }
 
 /// Why a reader cannot read a network.

@@ -42,13 +42,23 @@ pub struct Model {
 /// The formats that are read.
 pub const FORMATS: [&Format; 3] = [&onnx::FORMAT, &tflite::FORMAT, &ncnn::FORMAT];
 
+/// The files of a network beside the model's own: weights, external data. A model that cannot be read has none.
+pub fn others(path: &Path) -> Vec<PathBuf> {
+    of_extension(path).map_or_else(Vec::new, |format| (format.others)(path))
+}
+
+/// The format that a file's extension names.
+fn of_extension(path: &Path) -> Option<&'static Format> {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    FORMATS.into_iter().find(|format| Some(format.extension) == extension)
+}
+
 impl Model {
     /// Reads a model in the format that its extension names: one of [`FORMATS`].
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         may_compute().map_err(|error| Error::Process(path.to_owned(), error))?;
         let bytes = files::read(path, MAX_MODEL).map_err(|source| Error::File(path.to_owned(), source))?;
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        let Some(format) = FORMATS.iter().find(|format| Some(format.extension) == extension) else {
+        let Some(format) = of_extension(path) else {
             let known: Vec<String> = FORMATS.iter().map(|format| format!(".{}", format.extension)).collect();
             return Err(Error::Malformed(path.to_owned(), format!("the extension is none of {}", known.join(", "))));
         };

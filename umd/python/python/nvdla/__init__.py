@@ -101,13 +101,23 @@ def compile(
     become outputs; nodes after them are left out. The compiler's warnings are Python's warnings. The bytes of the result are the file: Path("net.nvdla").write_bytes(bytes(loadable)).
     """
     means, stds = (np.atleast_1d(_numbers(given)).tolist() for given in (mean, std))
-    folder = None if calibrate is None else os.fspath(calibrate)
     if color is None and (resize is not None or means != [0.0] or stds != [1.0]):
         raise ValueError("mean, std and resize are for pictures: give color")
-    pictures = (means, stds, color, resize)
-    given = {name: [operator.index(extent) for extent in shape] for name, shape in (shapes or {}).items()}
-    arguments = (config, precision, folder, *pictures, optimize, operator.index(sram), given, list(outputs))
-    loadable, found = _nvdla.compile(os.fspath(model), *arguments)
+    arguments = {
+        "model": os.fspath(model),
+        "config": config,
+        "precision": precision,
+        "calibrate": None if calibrate is None else os.fspath(calibrate),
+        "mean": means,
+        "std": stds,
+        "color": color,
+        "resize": resize,
+        "optimize": optimize,
+        "sram": operator.index(sram),
+        "shapes": {name: [operator.index(extent) for extent in shape] for name, shape in (shapes or {}).items()},
+        "outputs": list(outputs),
+    }
+    loadable, found = _nvdla.compile(arguments)
     for warning in found:
         warnings.warn(warning, stacklevel=2)
     return Loadable(loadable)

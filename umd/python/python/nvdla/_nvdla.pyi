@@ -15,20 +15,7 @@ class Error(Exception):
     """The kind of the failure: "argument", "file", "loadable", "refused", "memory", "device", "deadline", "busy", "unsupported",
     "cancelled" or "other"."""
 
-def compile(
-    model: str,
-    config: str,
-    precision: str,
-    calibrate: str | None,
-    mean: list[float],
-    std: list[float],
-    color: str | None,
-    resize: str | None,
-    optimize: str,
-    sram: int,
-    shapes: dict[str, list[int]],
-    outputs: list[str],
-) -> tuple[bytes, list[str]]: ...
+def compile(arguments: dict[str, object]) -> tuple[bytes, list[str]]: ...
 
 class Tensor:
     """An input or output of a network."""

@@ -87,6 +87,7 @@ pub const FORMAT: Format = Format {
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         read(&text, &bin, &name, options)
     },
+    others: |path| vec![path.with_extension("bin")],
 };
 
 /// Reads a model from the contents of its two files.

@@ -26,12 +26,13 @@ mod value;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use nvdla_runtime::files;
 use prost::Message;
 
-use crate::import::format::{Failure, Format};
+use crate::import::format::{Failure, Format, MAX_MODEL};
 use crate::import::options::Options;
 use crate::ir::budget::Budget;
 use crate::ir::{Graph, Refusal, Unreadable};
@@ -45,7 +46,20 @@ pub const FORMAT: Format = Format {
         let folder = path.parent().map(|folder| if folder == Path::new("") { Path::new(".") } else { folder });
         read(bytes.into(), folder, options)
     },
+    others: |path| external_data(path).unwrap_or_default(),
 };
+
+/// The files with the external data of a model. None if the model cannot be read.
+fn external_data(path: &Path) -> Option<Vec<PathBuf>> {
+    let bytes = files::read_part(path, 0, None, MAX_MODEL).ok()?;
+    let model = proto::Model::decode(Bytes::from(bytes)).ok()?;
+    let graph = model.graph?;
+    let functions = model.functions.iter().flat_map(|function| &function.node);
+    let attributes = graph.node.iter().chain(functions).flat_map(|node| &node.attribute);
+    let tensors = graph.initializer.iter().chain(attributes.filter_map(|attribute| attribute.t.as_ref()));
+    let locations = tensors.flat_map(|tensor| &tensor.external_data).filter(|entry| entry.key == "location");
+    Some(locations.map(|entry| path.with_file_name(&entry.value)).collect())
+}
 
 /// Reads a model from a file's bytes. `folder` is the folder of external data files.
 pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Graph, Failure> {

@@ -40,7 +40,8 @@ use reader::Reader;
 use value::Known;
 
 /// The format.
-pub const FORMAT: Format = Format { extension: "tflite", read: |_, bytes, options| read(&bytes, options) };
+pub const FORMAT: Format =
+    Format { extension: "tflite", read: |_, bytes, options| read(&bytes, options), others: |_| Vec::new() };
 
 /// Reads a model from a file's bytes.
 pub fn read(bytes: &[u8], options: &Options) -> Result<Graph, Failure> {
