@@ -179,7 +179,7 @@ published, and a chip's designer chooses a configuration. The compatible
 names it.
 
 The JH7100 has an NVDLA in the configuration nv_full. The example's
-address and interrupt are those of the vendor's kernel.
+address and interrupt are to be confirmed by that SoC's maintainers.
 ";
 
 pub(super) const HEADER: &str = "
