@@ -13,6 +13,7 @@ use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::layout::{
     self,
     feature::{self, Atoms},
+    Extents,
 };
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
@@ -354,9 +355,9 @@ impl Lowering<'_> {
                 }
                 let channels = self.placed.net.tensors[step.output].shape[0] / groups;
                 let atom = self.config.memory_atomic;
-                let bytes = layout::bytes(self.precision);
                 for group in 0..groups {
-                    let [source, target] = [source, target].map(|cube| part(cube, channels, group, [atom, bytes]));
+                    let [source, target] =
+                        [source, target].map(|cube| part(cube, channels, group, self.precision, atom));
                     self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });
                 }
                 Ok(())
@@ -367,10 +368,15 @@ impl Lowering<'_> {
     }
 }
 
-/// One of the groups of adjacent channels of a cube, with atoms and elements of that many bytes. A group does not cross atoms.
-fn part(cube: Cube, channels: u32, group: u32, [atom, element]: [u32; 2]) -> Cube {
-    let first = group * channels * element;
-    let size = u32::from(cube.height - 1) * cube.line_stride + u32::from(cube.width - 1) * atom + channels * element;
-    let offset = cube.offset + first / atom * cube.surface_stride + first % atom;
-    Cube { offset, size, channels: channels as u16, surfaces: 1, ..cube }
+/// One of the groups of adjacent channels of a cube with atoms of that many bytes. A group does not cross atoms.
+fn part(cube: Cube, channels: u32, group: u32, precision: Precision, atom: u32) -> Cube {
+    let extents = Extents::new(1, cube.channels.into(), cube.height.into(), cube.width.into());
+    let strides = [cube.line_stride, cube.surface_stride].map(u64::from);
+    let whole = feature::Cube::as_programmed(extents, precision, atom, strides[0], strides[1], 0);
+    let whole = whole.expect("a tensor has a place in memory");
+    let first = group * channels;
+    let start = whole.element_offset(first, 0, 0);
+    let last = whole.element_offset(first + channels - 1, extents.h - 1, extents.w - 1);
+    let size = last + u64::from(layout::bytes(precision)) - start;
+    Cube { offset: cube.offset + start as u32, size: size as u32, channels: channels as u16, surfaces: 1, ..cube }
 }
