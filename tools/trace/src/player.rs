@@ -83,7 +83,7 @@ pub fn play_observed(
     config: &'static Config,
     mut observe: impl FnMut(&Finished, &[Touched]),
 ) -> Result<Played, Failure> {
-    play_with(trace, Model::new(config), |model, memory| {
+    play_with(trace, Model::new(config).like(Like::CModel), |model, memory| {
         while let Some(work) = model.start() {
             let mut recorder = Recorder::new(memory, Vec::new());
             let finished = work.run(&mut recorder);

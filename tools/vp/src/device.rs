@@ -335,13 +335,14 @@ impl Device {
 
     /// Ends the use of a disconnected client's memory.
     pub(crate) fn disconnect(&mut self) {
-        self.used.store(false, Ordering::Release);
         *lock(&self.shared.interrupts) = Interrupts::default();
         self.shared.reset();
         if let Err(error) = self.dma_unmap(DmaUnmapFlags::UNMAP_ALL, 0, 0) {
             log::error!("the last client's memory stays mapped: {error}");
         }
         self.configuration = Configuration::new(self.control, self.sram);
+        // Last, because the calls above are those of a client that uses the device.
+        self.used.store(false, Ordering::Release);
     }
 
     /// Register reads, register writes, interrupts, accesses outside, starts, resets, register accesses without a clock
