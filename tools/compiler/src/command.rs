@@ -9,14 +9,11 @@ use std::{fmt, io};
 use nvdla_compiler::arguments::{Arguments, Colors, Goal, Input, Precision, Resizing, Scaling, Winograds};
 use nvdla_compiler::calibrate::table;
 use nvdla_compiler::compiler::{Compiler, MIXED_SHARE};
-use nvdla_compiler::ir::{Color, Fit, Graph, Preprocess};
+use nvdla_compiler::ir::{Color, Fit, Preprocess};
 use nvdla_compiler::options::{Bytes, Optimize, Winograd};
 use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::files;
 use nvdla_runtime::{program, ErrorKind};
-
-/// The greatest size of a table of scales in bytes.
-const MAX_TABLE: u64 = 64 << 20;
 
 /// The preprocessing, if any of its options is given.
 fn preprocess(arguments: &Arguments) -> Option<Preprocess> {
@@ -113,11 +110,7 @@ pub(crate) fn compiler(arguments: &Arguments) -> Result<Compiler, Box<dyn Error>
         compiler = compiler.preprocess(preprocess);
     }
     if let Some(path) = &arguments.calibtable {
-        let table = files::read_text(path, MAX_TABLE).map_err(of_file(path))?;
-        // Without tensors nothing but the form of the file is checked.
-        let check = table::read(&table, &Graph::default());
-        check.map_err(|error| Problem(ErrorKind::File, format!("{}: {error}", path.display())))?;
-        compiler = compiler.table(table);
+        compiler = compiler.table(table::open(path).map_err(of_file(path))?);
     }
     Ok(compiler)
 }

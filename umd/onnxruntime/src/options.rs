@@ -6,11 +6,9 @@
 use std::path::PathBuf;
 
 use nvdla_compiler::calibrate::table;
-use nvdla_compiler::ir;
 use nvdla_compiler::options::{size, Optimize};
 use nvdla_compiler::partition::Limits;
 use nvdla_runtime::device::Selection;
-use nvdla_runtime::files;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
@@ -54,9 +52,6 @@ pub(crate) enum Embedded {
 
 /// The prefix of the provider's options among the session's entries.
 pub(crate) const PREFIX: &str = "ep.nvdlaexecutionprovider.";
-
-/// The greatest size of a table of scales in bytes.
-const MAX_TABLE: u64 = 64 << 20;
 
 /// The names of the options.
 const NAMES: [&str; 10] = [
@@ -117,12 +112,7 @@ impl Options {
                     _ => return Err("the precisions are auto, int8 and fp16".to_owned()),
                 }
             }
-            "calibtable" => {
-                let text = files::read_text(value, MAX_TABLE).map_err(|error| error.to_string())?;
-                // Without tensors nothing but the form of the file is checked.
-                table::read(&text, &ir::Graph::default()).map_err(|error| error.to_string())?;
-                self.table = Some(text);
-            }
+            "calibtable" => self.table = Some(table::open(value).map_err(|error| error.to_string())?),
             "sram" => self.sram = size(value)?,
             "optimize" => {
                 self.optimize = match value {

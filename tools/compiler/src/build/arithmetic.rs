@@ -74,13 +74,7 @@ impl Builder<'_> {
             ..range
         });
         let pairs = self.net.tensor(format!("{of} and 0"), [2 * c, h, w], scaled);
-        let op = ir::Convolution {
-            group: c as usize,
-            kernel: [1; 2],
-            stride: [1; 2],
-            dilation: [1; 2],
-            padding: ir::Padding::default(),
-        };
+        let op = ir::Convolution::per_channel(c as usize, ir::Padding::default());
         self.depthwise(node, op, [factor, 0.0].repeat(c as usize), x, pairs)?;
         let unit = Some(Range::of(0.0, 1.0));
         let both = self.net.tensor(format!("{of} softmax"), [2 * c, h, w], unit);

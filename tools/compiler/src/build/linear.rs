@@ -290,10 +290,7 @@ impl Builder<'_> {
             let lines = h + (padding.top + padding.bottom) as u32;
             let columns = w + (padding.left + padding.right) as u32;
             let wider = self.net.tensor(format!("{name} padded"), [c, lines, columns], range);
-            let channels = c as usize;
-            let op = ir::Convolution { group: channels, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding };
-            let ones = vec![1.0; channels].into();
-            let copy = Convolution { op, kernels: channels, weights: ones, bias: vec![0.0; channels] };
+            let copy = Convolution::copy(c as usize, padding);
             self.step(node, Kind::Convolution(Box::new(copy)), &[x], Vec::new(), wider);
             x = wider;
         }

@@ -98,11 +98,8 @@ impl Builder<'_> {
         if wanted != size {
             let shape = [channels, wanted[0] as u32, wanted[1] as u32];
             let padded = self.net.tensor(format!("{name} padded"), shape, range);
-            let padding =
-                ir::Padding { bottom: wanted[0] - size[0], right: wanted[1] - size[1], ..ir::Padding::default() };
-            let op =
-                ir::Convolution { group: channels as usize, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding };
-            self.depthwise(node, op, vec![1.0; channels as usize], x, padded)?;
+            let after = [wanted[0] - size[0], wanted[1] - size[1]];
+            self.surrounded_by_zeros(node, x, [0; 2], after, padded)?;
             x = padded;
         }
         let extent = [0, 1].map(|axis| {

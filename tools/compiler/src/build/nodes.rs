@@ -459,7 +459,7 @@ impl Builder<'_> {
     }
 
     /// A tensor with lines and columns of zeros around it.
-    fn surrounded_by_zeros(
+    pub(crate) fn surrounded_by_zeros(
         &mut self,
         node: &ir::Node,
         from: TensorId,
@@ -469,8 +469,7 @@ impl Builder<'_> {
     ) -> Result<(), String> {
         let [c, ..] = self.net.tensors[from].shape.map(|extent| extent as usize);
         let padding = ir::Padding { top, left, bottom, right };
-        let op = ir::Convolution { group: c, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding };
-        self.depthwise(node, op, vec![1.0; c], from, to)
+        self.convolve(node, Convolution::copy(c, padding), from, to)
     }
 
     /// The parts of a concatenation, of which some are constants that have one value per channel; `None` if others are constant.

@@ -4,7 +4,10 @@
 //! "min": …, "max": …, "offset": …}`. `scale` is the real value of one step.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
 
+use nvdla_runtime::files;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
@@ -22,6 +25,21 @@ struct Entry {
     /// The real values of the integers -128 and 127 if another integer than 0 may be 0. NVIDIA's compiler does not use them.
     #[serde(default)]
     span: Option<(f32, f32)>,
+}
+
+/// The greatest size of a table in bytes.
+const MAX_SIZE: u64 = 64 << 20;
+
+/// The text of a table's file. Its entries are checked by [`read`], which knows the network.
+///
+/// # Errors
+///
+/// When the file cannot be read, is larger than 64 MiB or has another form.
+pub fn open(path: impl AsRef<Path>) -> io::Result<String> {
+    let text = files::read_text(path, MAX_SIZE)?;
+    let entries = read(&text, &Graph::default());
+    entries.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+    Ok(text)
 }
 
 /// Reads a table. An entry names a tensor, or the node that computes it.

@@ -30,6 +30,13 @@ pub struct Convolution {
     pub padding: Padding,
 }
 
+impl Convolution {
+    /// One weight per channel.
+    pub fn per_channel(channels: usize, padding: Padding) -> Self {
+        Self { group: channels, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding }
+    }
+}
+
 /// The function of a binary operator of a and b.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Binary {

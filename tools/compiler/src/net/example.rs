@@ -22,6 +22,16 @@ pub(crate) fn net(shapes: &[[u32; 3]], steps: Vec<Step>) -> Net {
     Net { inputs: vec![0], outputs: vec![tensors.len() - 1], tensors, steps, within: Vec::new(), integers: false }
 }
 
+/// A concatenation (tensor 3) of two convolutions with 5 and 3 channels (1 and 2).
+pub(crate) fn joined() -> Net {
+    let steps = vec![
+        step(convolution(3, 5, 3), &[0], vec![], 1),
+        step(convolution(3, 3, 1), &[0], vec![], 2),
+        step(Kind::Concat(0), &[1, 2], vec![], 3),
+    ];
+    net(&[[3, 4, 4], [5, 4, 4], [3, 4, 4], [8, 4, 4]], steps)
+}
+
 /// A convolution with stride 1 that keeps the size.
 pub(crate) fn convolution(channels: usize, kernels: usize, side: usize) -> Kind {
     let pad = side / 2;

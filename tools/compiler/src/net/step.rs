@@ -118,6 +118,14 @@ pub struct Convolution {
     pub bias: Vec<f32>,
 }
 
+impl Convolution {
+    /// A copy with zeros around it.
+    pub(crate) fn copy(channels: usize, padding: ir::Padding) -> Self {
+        let op = ir::Convolution::per_channel(channels, padding);
+        Self { op, kernels: channels, weights: vec![1.0; channels].into(), bias: vec![0.0; channels] }
+    }
+}
+
 /// The first part of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {

@@ -167,8 +167,7 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-/// Describes a program. The cycles are for the configuration's own memory interfaces with their latencies, at the full width of the
-/// bus in every cycle.
+/// Describes a program. The cycles are for the conditions of [`nvdla_estimate::usual`].
 pub(crate) fn report(program: &Program, plan: &Plan, sram: Option<&Sram>, tables: Vec<(String, f64)>) -> Report {
     let config = program.config;
     let cost = Cost::new(config).with_sram();

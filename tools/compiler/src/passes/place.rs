@@ -532,15 +532,7 @@ pub(crate) fn is_identity(step: &Step) -> bool {
 
 /// A step that copies every channel.
 pub fn identity(from: TensorId, to: TensorId, channels: u32, node: String) -> Step {
-    let count = channels as usize;
-    let op = ir::Convolution {
-        group: count,
-        kernel: [1; 2],
-        stride: [1; 2],
-        dilation: [1; 2],
-        padding: ir::Padding::default(),
-    };
-    let conv = Convolution { op, kernels: count, weights: vec![1.0; count].into(), bias: vec![0.0; count] };
+    let conv = Convolution::copy(channels as usize, ir::Padding::default());
     let nodes = if node.is_empty() { Vec::new() } else { vec![node] };
     Step { nodes, kind: Kind::Convolution(Box::new(conv)), inputs: vec![from], post_ops: Vec::new(), output: to }
 }
@@ -550,18 +542,12 @@ mod tests {
     use nvdla_uapi::config::NV_SMALL;
 
     use super::*;
-    use crate::net::example::{convolution, net, step};
+    use crate::net::example::joined;
 
     /// Each part of a concatenation is in atoms of its own, and all parts are in one buffer.
     #[test]
     fn parts_of_a_concatenation_share_a_buffer() {
-        let steps = vec![
-            step(convolution(3, 5, 3), &[0], vec![], 1),
-            step(convolution(3, 3, 1), &[0], vec![], 2),
-            step(Kind::Concat(0), &[1, 2], vec![], 3),
-        ];
-        let net = net(&[[3, 4, 4], [5, 4, 4], [3, 4, 4], [8, 4, 4]], steps);
-        let placed = place(net, &NV_SMALL, Precision::Int8, &HashMap::new()).unwrap();
+        let placed = place(joined(), &NV_SMALL, Precision::Int8, &HashMap::new()).unwrap();
         assert_eq!(*placed.maps[&3].of, [0, 1, 2, 3, 4, 8, 9, 10]);
         let places = [1, 2, 3].map(|id| (placed.positions[&id].root, placed.positions[&id].start));
         assert_eq!(places, [(3, [0; 3]), (3, [1, 0, 0]), (3, [0; 3])]);

@@ -204,19 +204,14 @@ mod tests {
     use nvdla_uapi::config::NV_SMALL;
 
     use super::*;
-    use crate::net::example::{convolution, net, step};
+    use crate::net::example::joined;
     use crate::options::Options;
     use crate::passes::inputs::inputs;
 
     /// Tensors that a concatenation joins have one scale, the largest of theirs.
     #[test]
     fn joined_tensors_have_one_scale() {
-        let steps = vec![
-            step(convolution(3, 5, 3), &[0], vec![], 1),
-            step(convolution(3, 3, 1), &[0], vec![], 2),
-            step(Kind::Concat(0), &[1, 2], vec![], 3),
-        ];
-        let mut net = net(&[[3, 4, 4], [5, 4, 4], [3, 4, 4], [8, 4, 4]], steps);
+        let mut net = joined();
         net.tensors[1].range = Some(Range::of(-4.0, 4.0));
         let given = inputs(&mut net, &Options::new(&NV_SMALL));
         let scales = scales(&net, &given.inputs, Precision::Int8).unwrap();

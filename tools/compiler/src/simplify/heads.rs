@@ -4,7 +4,7 @@
 //! its own, and what the model does with it is left to the user.
 
 use super::moves::same_extents;
-use super::outer::{is_move, Joined, Move, Reshaped};
+use super::outer::{end_at, is_move, Joined, Move, Reshaped};
 use super::pass::simplify;
 use crate::ir::{Graph, Node, Op, TensorId};
 
@@ -58,17 +58,7 @@ pub fn last_moves(graph: &mut Graph) -> Vec<Reshaped> {
         if graph.tensor(source).elements() <= FEW {
             continue;
         }
-        let name = graph.tensor(output).name.clone();
-        reshaped.push(Reshaped {
-            name: name.clone(),
-            model: graph.shape(output).to_vec(),
-            graph: graph.shape(source).to_vec(),
-            channels_last: false,
-            moves,
-            part: None,
-        });
-        graph.tensors[output.0].name = std::mem::replace(&mut graph.tensors[source.0].name, name);
-        graph.outputs[k] = source;
+        reshaped.push(Reshaped { moves, ..end_at(graph, k, source) });
     }
     if !reshaped.is_empty() {
         simplify(graph);
@@ -113,17 +103,10 @@ fn split(graph: &mut Graph, k: usize) -> Option<Vec<Reshaped>> {
     let mut heads = Vec::new();
     for (at, &id) in parts.iter().enumerate() {
         let name = format!("{of}/{at}");
-        let shape = graph.shape(id).to_vec();
+        let shape = graph.shape(id);
         let part = Some(Joined { of: of.clone(), axis, first, count: shape[axis] });
         first += shape[axis];
-        heads.push(Reshaped {
-            name: name.clone(),
-            model: shape.clone(),
-            graph: shape,
-            channels_last: false,
-            moves: Vec::new(),
-            part,
-        });
+        heads.push(Reshaped { part, ..Reshaped::new(&name, shape, shape) });
         graph.tensors[id.0].name = name;
     }
     graph.outputs.splice(k..=k, parts);

@@ -51,6 +51,14 @@ pub struct Joined {
     pub count: usize,
 }
 
+impl Reshaped {
+    /// The same elements in the same order.
+    pub(super) fn new(name: &str, model: &[usize], graph: &[usize]) -> Self {
+        let (name, model, graph) = (name.to_owned(), model.to_vec(), graph.to_vec());
+        Self { name, model, graph, channels_last: false, moves: Vec::new(), part: None }
+    }
+}
+
 impl std::fmt::Display for Reshaped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { name, model, graph, channels_last, moves, part } = self;
@@ -134,14 +142,7 @@ fn first_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
     let Tensor { name, shape, .. } = graph.tensor(id);
     let (&[n, ref size @ .., c], 3 | 4) = (&shape[..], shape.len()) else { return None };
     let first = [&[n, c], size].concat();
-    Some(Reshaped {
-        name: name.clone(),
-        model: shape.clone(),
-        graph: first,
-        channels_last: true,
-        moves: Vec::new(),
-        part: None,
-    })
+    Some(Reshaped { channels_last: true, ..Reshaped::new(name, shape, &first) })
 }
 
 /// An input with the shape that a reshape gives it.
@@ -150,14 +151,7 @@ fn reshaped_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
     let reader = graph.node(graph.users(id).next()?);
     let to = graph.shape(reader.output);
     let fits = matches!(reader.op, Op::Reshape { .. }) && to.len() == 4 && to[0] == shape[0];
-    fits.then(|| Reshaped {
-        name: name.clone(),
-        model: shape.clone(),
-        graph: to.to_vec(),
-        channels_last: false,
-        moves: Vec::new(),
-        part: None,
-    })
+    fits.then(|| Reshaped::new(name, shape, to))
 }
 
 /// The simplified network with an input changed.
@@ -203,18 +197,17 @@ fn without_moves(graph: &mut Graph, k: usize) -> Option<Reshaped> {
         }
     }
     let (source, channels_last) = found?;
+    Some(Reshaped { channels_last, ..end_at(graph, k, source) })
+}
+
+/// Makes the tensor from which an output is moved the output, under its name.
+pub(super) fn end_at(graph: &mut Graph, k: usize, source: TensorId) -> Reshaped {
+    let output = graph.outputs[k];
     let name = graph.tensor(output).name.clone();
-    let change = Reshaped {
-        name: name.clone(),
-        model: graph.shape(output).to_vec(),
-        graph: graph.shape(source).to_vec(),
-        channels_last,
-        moves: Vec::new(),
-        part: None,
-    };
+    let change = Reshaped::new(&name, graph.shape(output), graph.shape(source));
     graph.tensors[output.0].name = std::mem::replace(&mut graph.tensors[source.0].name, name);
     graph.outputs[k] = source;
-    Some(change)
+    change
 }
 
 /// Whether moves put the channels last; `None` if they do more than that.

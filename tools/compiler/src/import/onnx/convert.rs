@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use super::proto;
 use super::reader::{Node, Reader, TensorValue};
 use super::value::{count, types};
 use crate::ir::{Op, TensorId};
@@ -146,11 +147,10 @@ const MOVING: &[&str] = &[
 
 /// Whether an operator is read.
 pub(super) fn is_known(domain: &str, operator: &str) -> bool {
-    match domain {
-        "" | "ai.onnx" => OPERATORS.contains(&operator),
-        "com.microsoft" => MICROSOFT.contains(&operator),
-        _ => false,
+    if proto::is_standard(domain) {
+        return OPERATORS.contains(&operator);
     }
+    domain == "com.microsoft" && MICROSOFT.contains(&operator)
 }
 
 /// Why an operator is not read.

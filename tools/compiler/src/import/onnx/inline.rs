@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use prost::Message as _;
 
-use super::proto::{Attribute, Function, Graph, Model, Node};
+use super::proto::{is_standard, Attribute, Function, Graph, Model, Node};
 use crate::ir::budget::Budget;
 
 /// The most nodes of a model without calls. Functions that call others could make any number of nodes.
@@ -34,7 +34,7 @@ pub(super) fn inline(model: &mut Model, budget: &mut Budget) -> Result<(), Strin
 }
 
 fn plain(domain: &str) -> &str {
-    if domain == "ai.onnx" {
+    if is_standard(domain) {
         ""
     } else {
         domain

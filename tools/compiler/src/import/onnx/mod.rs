@@ -69,7 +69,7 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     let mut budget = Budget::new(size, options.cancel.clone());
     inline::inline(&mut model, &mut budget).map_err(malformed)?;
     let file = model.graph.ok_or_else(|| malformed("not an ONNX model: it has no graph".to_owned()))?;
-    let default = |set: &&proto::OperatorSet| set.domain.is_empty() || set.domain == "ai.onnx";
+    let default = |set: &&proto::OperatorSet| proto::is_standard(&set.domain);
     let functions = model.functions.iter().flat_map(|function| &function.opset_import);
     let opset = model.opset_import.iter().chain(functions).find(default).map_or(1, |set| set.version);
     if opset < 7 {
@@ -184,7 +184,7 @@ impl Reader {
             Some(Refusal { node: node.name.clone(), operator: node.operator(), shapes: shapes.clone(), reason })
         };
         let domain = node.proto.domain.as_str();
-        if node.proto.op_type == "If" && matches!(domain, "" | "ai.onnx") {
+        if node.proto.op_type == "If" && proto::is_standard(domain) {
             return self.branch(node, &inputs, folder, &refuse);
         }
         if !convert::is_known(domain, &node.proto.op_type) {

@@ -8,6 +8,11 @@
 
 use bytes::Bytes;
 
+/// Whether a domain is that of the standard's operators, which has two names.
+pub(crate) fn is_standard(domain: &str) -> bool {
+    matches!(domain, "" | "ai.onnx")
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Model {
     #[prost(message, optional, tag = "7")]

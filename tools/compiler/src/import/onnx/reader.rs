@@ -68,7 +68,7 @@ impl Node<'_> {
 
     pub(super) fn operator(&self) -> String {
         match self.proto.domain.as_str() {
-            "" | "ai.onnx" => self.proto.op_type.clone(),
+            domain if proto::is_standard(domain) => self.proto.op_type.clone(),
             domain => format!("{domain}.{}", self.proto.op_type),
         }
     }

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use super::convert::{axes, axis, sizes};
+use super::proto;
 use super::reader::{Node, Reader, TensorValue};
 use super::value::{self, count, index, types, Integers, Value};
 use crate::ir::{Binary, BlockOrder, Op, PadMode, TensorId};
@@ -276,7 +277,7 @@ impl Reader {
         folder: Option<&Path>,
     ) -> Result<Option<Vec<TensorValue>>, String> {
         let operator = n.proto.op_type.as_str();
-        if !n.proto.domain.is_empty() && n.proto.domain != "ai.onnx" {
+        if !proto::is_standard(&n.proto.domain) {
             return Ok(None);
         }
         let one = |integers: Integers| Ok(Some(vec![TensorValue::Integers(integers)]));

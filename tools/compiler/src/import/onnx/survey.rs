@@ -60,7 +60,7 @@ pub fn of_model(
 ) -> Result<Survey, Failure> {
     let file =
         model.graph.as_ref().ok_or_else(|| Failure::Malformed("not an ONNX model: it has no graph".to_owned()))?;
-    let default = |set: &&proto::OperatorSet| set.domain.is_empty() || set.domain == "ai.onnx";
+    let default = |set: &&proto::OperatorSet| proto::is_standard(&set.domain);
     let opset = model.opset_import.iter().find(default).map_or(1, |set| set.version);
     if opset < 7 {
         return Err(Failure::Malformed(format!("operator set {opset}: the oldest that is read is 7")));
