@@ -291,8 +291,7 @@ void nvdla_reservations_unlock(struct drm_gem_object **objects, unsigned int cou
 
 /*
  * Waits for those who write a buffer, or for all who use it, until a time of CLOCK_MONOTONIC.
- * -ETIMEDOUT after that, and
- * -ERESTARTSYS for a signal.
+ * -ETIMEDOUT after that, and -ERESTARTSYS for a signal.
  */
 int nvdla_buffer_wait(struct drm_gem_object *object, bool all, u64 deadline_ns)
 {

@@ -667,8 +667,7 @@ static void *nvdla_memory_vmap(struct nvdla_memory *memory)
 
 /*
  * Maps a memory for the kernel, if it is not mapped yet. Sleeps, and takes the reservation lock of
- * another driver's memory.
- * -EOPNOTSUPP for memory that the processor cannot access like normal memory.
+ * another driver's memory. -EOPNOTSUPP for memory that the processor cannot access like normal memory.
  */
 int nvdla_memory_open(struct nvdla_memory *memory)
 {

@@ -3,7 +3,7 @@
 //! Several clients: each gets its own results and its share of the device, and one that ends does not affect others.
 
 use std::io::Read;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -82,6 +82,17 @@ fn devices_at_once() -> Result<(), Failed> {
     Ok(results.into_iter().collect::<Result<(), String>>()?)
 }
 
+/// Waits for the fences of clients, and returns the clients in the order in which their tasks ended.
+fn in_order(fences: &[(usize, OwnedFd)]) -> Result<Vec<usize>, Failed> {
+    let mut order = Vec::new();
+    for (client, fence) in fences {
+        equal("a fence", fence::status(fence, 30_000)?, 1)?;
+        order.push((fence::info(fence.as_raw_fd())?.timestamp_ns, *client));
+    }
+    order.sort_unstable();
+    Ok(order.into_iter().map(|(_, client)| client).collect())
+}
+
 /// Two clients queue the same number of tasks, one after the other. The device must then alternate between them.
 fn fair() -> Result<(), Failed> {
     const TASKS_PER_CLIENT: usize = 40;
@@ -103,13 +114,7 @@ fn fair() -> Result<(), Failed> {
     }
     let start = Instant::now();
     timeline.advance(1)?;
-    let mut order = Vec::new();
-    for (client, fence) in &fences {
-        equal("a fence", fence::status(fence, 30_000)?, 1)?;
-        order.push((fence::info(fence.as_raw_fd())?.timestamp_ns, *client));
-    }
-    order.sort_unstable();
-    let clients: Vec<_> = order.iter().map(|&(_, client)| client).collect();
+    let clients = in_order(&fences)?;
     let changes = clients.windows(2).filter(|pair| pair[0] != pair[1]).count();
     let busy = [nodes[0].usage("drm-engine-dla")?, nodes[1].usage("drm-engine-dla")?];
     println!(
@@ -141,13 +146,7 @@ fn urgent() -> Result<(), Failed> {
             fences.push((client, fence));
         }
     }
-    let mut order = Vec::new();
-    for (client, fence) in &fences {
-        equal("a fence", fence::status(fence, 30_000)?, 1)?;
-        order.push((fence::info(fence.as_raw_fd())?.timestamp_ns, *client));
-    }
-    order.sort_unstable();
-    let clients: Vec<_> = order.iter().map(|&(_, client)| client).collect();
+    let clients = in_order(&fences)?;
     // The submissions themselves may take as long as a task or two.
     let from = clients.iter().position(|&client| client == 2).unwrap_or_default();
     ensure!(from < 5, "the urgent tasks did not run before those of others: {clients:?}");
