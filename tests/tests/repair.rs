@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Poolings that do not fit PDP's line buffer: a device refuses them, the runtime's repair divides them into parts that fit, and
-//! the compiler makes none. `NVDLA_DEVICE=rtl:PROGRAM` runs the repaired and the compiled ones on the RTL of nv_small.
+//! Poolings that PDP cannot compute: a device refuses them, the runtime's repair changes them, and the compiler makes none. `NVDLA_DEVICE=rtl:PROGRAM` runs the repaired and the compiled ones on the RTL of nv_small.
 
 use nvdla_compiler::ir::{Graph, Op, Padding, Pool, PoolKind};
 use nvdla_compiler::options::Options;
@@ -12,6 +11,7 @@ use nvdla_runtime::operations::repair;
 use nvdla_runtime::session::{refusals, Session};
 use nvdla_tests::zoo;
 use nvdla_uapi::config::{Config, NV_SMALL};
+use nvdla_uapi::desc::{Descriptor, Operation, PdpOp, PdpSurface, Surface, Wire};
 
 /// nv_small with a longer line buffer, as NVIDIA's compiler assumes it.
 static LONG: Config = Config { pdp_line_atoms: 1024, ..NV_SMALL };
@@ -79,5 +79,58 @@ fn poolings_are_divided_into_parts_that_fit() {
         assert_eq!(refusals(Loadable::from_bytes(repaired.loadable.as_bytes()).unwrap(), &NV_SMALL).unwrap().len(), 0);
         assert_eq!(run(repaired.loadable, device()), whole, "case {case}, repaired");
         assert_eq!(run(loadable(case, &NV_SMALL), device()), whole, "case {case}, compiled");
+    }
+}
+
+/// A loadable with a pooling whose windows end before its input: the compiler's, with a pooling that has more lines and columns of the
+/// tensor, or more padding. Returns the position of the operation list and that of the surface list, too.
+fn unread(more: [u16; 2], padding: [u8; 2]) -> Loadable {
+    let mut graph = Graph::new("unread");
+    let data = graph.input("data", &[1, 11, 11, 12]).unwrap();
+    let pool = Pool { kind: PoolKind::Max, kernel: [3, 4], stride: [3, 5], padding: Padding::default() };
+    let mut last = data;
+    for (layer, kernel, stride) in [(0, [3, 4], [3, 5]), (1, [2, 2], [1, 1])] {
+        let op = Op::Pool(Pool { kernel, stride, ..pool });
+        last = graph.add(format!("pool {layer}"), op, &[last], format!("out {layer}")).unwrap();
+    }
+    graph.outputs.push(last);
+    let loadable = compile(&graph, &zoo::uniform(&graph, 1.0), &Options::new(&NV_SMALL)).unwrap().loadable;
+    let mut bytes = loadable.clone();
+    let loadable = Loadable::from_bytes(loadable).unwrap();
+    let mut found = nvdla_runtime::operations::operations(&loadable).unwrap().into_iter();
+    let first = found.find_map(|one| match (one.operation, one.surface) {
+        (Operation::Pdp(op), Surface::Pdp(surface)) => Some((op, surface)),
+        _ => None,
+    });
+    let (op, surface) = first.unwrap();
+    let replace = |bytes: &mut Vec<u8>, old: &[u8], new: &[u8]| {
+        let at = bytes.windows(old.len()).position(|part| part == old).unwrap();
+        bytes[at..at + new.len()].copy_from_slice(new);
+    };
+    let (mut old, mut new) = ([0; PdpOp::SIZE], [0; PdpOp::SIZE]);
+    op.write(&mut old).unwrap();
+    PdpOp { pad_bottom: padding[0], pad_right: padding[1], ..op }.write(&mut new).unwrap();
+    replace(&mut bytes, &old, &new);
+    let (mut old, mut new) = ([0; PdpSurface::SIZE], [0; PdpSurface::SIZE]);
+    surface.write(&mut old).unwrap();
+    let mut cube = surface.src_data;
+    (cube.height, cube.width) = (cube.height + more[0], cube.width + more[1]);
+    PdpSurface { src_data: cube, ..surface }.write(&mut new).unwrap();
+    replace(&mut bytes, &old, &new);
+    Loadable::from_bytes(bytes).unwrap()
+}
+
+#[test]
+fn what_no_window_reads_is_left_out() {
+    let whole = run(unread([0; 2], [0; 2]), device());
+    for (more, padding) in [([0, 1], [0, 0]), ([2, 3], [0, 0]), ([0, 0], [1, 0]), ([0, 0], [2, 4]), ([1, 1], [1, 2])] {
+        let refused = refusals(unread(more, padding), &NV_SMALL).unwrap();
+        let text = refused.iter().map(ToString::to_string).collect::<String>();
+        assert!(text.contains("the windows of the pooling reach only") && text.contains("--repair"), "{more:?} {text}");
+        let repaired = repair(&unread(more, padding), &NV_SMALL).unwrap();
+        let unread = [more[0] + u16::from(padding[0]), more[1] + u16::from(padding[1])];
+        assert_eq!(repaired.poolings.iter().map(|pooling| pooling.unread).collect::<Vec<_>>(), [unread]);
+        assert!(repair(&repaired.loadable, &NV_SMALL).unwrap().poolings.is_empty());
+        assert_eq!(run(repaired.loadable, device()), whole, "{more:?} {padding:?}");
     }
 }

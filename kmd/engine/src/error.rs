@@ -191,6 +191,17 @@ pub enum Reason {
         /// The input comes from memory, so that the width can be split into narrower parts.
         can_split: bool,
     },
+    /// The windows of a pooling end before its input, or before the padding after it.
+    Unread {
+        /// The size of the input, or the padding.
+        name: Name,
+        /// Its value.
+        value: i64,
+        /// The value with which the windows read everything.
+        reached: i64,
+        /// The operation can be given that value, because no other unit hands the input over.
+        can_crop: bool,
+    },
     /// A value does not fit its register.
     Register {
         /// The block.
@@ -298,6 +309,7 @@ impl Reason {
             Self::Stuck { .. } => 24,
             Self::StuckBehind { .. } => 25,
             Self::LineBuffer { .. } => 26,
+            Self::Unread { .. } => 27,
         }
     }
 }
@@ -401,6 +413,10 @@ impl fmt::Display for Reason {
                 f,
                 "{name} is {value}, but PDP's line buffer holds {maximum} columns of the output for a window of {window} lines \
                  with a stride of {stride}"
+            ),
+            Self::Unread { name, value, reached, can_crop: _ } => write!(
+                f,
+                "{name} is {value}, but the windows of the pooling reach only {reached}; what they leave spoils the next pooling"
             ),
             Self::Register { block, register, value, writable } => {
                 let name = block.name();

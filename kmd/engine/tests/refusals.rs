@@ -5,7 +5,7 @@
 use nvdla_tests::build::{address, every_unit, table, Net, Shape};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::desc::{
-    self, Activation, Consumer, DataCube, DataFormat, Event, MemoryType, OpType, SdpOperandMode, SdpOperation,
+    self, Activation, Consumer, DataCube, DataFormat, Event, MemoryType, OpType, PdpOp, SdpOperandMode, SdpOperation,
     SdpSubUnit,
 };
 use nvdla_uapi::layout::{align, buffer};
@@ -492,6 +492,55 @@ fn lines_of_a_pooling_fit_the_line_buffer() {
             assert_eq!(pool(config, shape, most + 3, true), "taken", "{} {shape:?}", config.name);
             let expected = expected.replace("dst_data.width", "partial_width_last");
             assert_eq!(pool(config, shape, most + 4, true), expected, "{}", config.name);
+        }
+    }
+}
+
+/// What lies behind the last window spoils the next pooling on the RTL.
+#[test]
+fn windows_of_a_pooling_end_where_its_padded_input_ends() {
+    // Both axes: window, stride, padding before and after, input and output.
+    let pool = |flies: bool, [window, stride, before, after]: [u8; 4], [input, output]: [u16; 2], lines: bool| {
+        refusal(&NV_SMALL, |net| {
+            let pool = net.pdp(2);
+            let shape = Shape { config: &NV_SMALL, precision: Precision::Int8 };
+            let sizes = |size: u16| if lines { (6, size) } else { (size, 6) };
+            let (from, to) = (sizes(input), sizes(output));
+            *pool.0 = PdpOp { pool_width: 0, pool_height: 0, stride_x: 1, stride_y: 1, ..*pool.0 };
+            if lines {
+                (pool.0.pool_height, pool.0.stride_y, pool.0.pad_top, pool.0.pad_bottom) =
+                    (window - 1, stride, before, after);
+            } else {
+                (pool.0.pool_width, pool.0.stride_x, pool.0.pad_left, pool.0.pad_right) =
+                    (window - 1, stride, before, after);
+            }
+            pool.1.src_data = shape.cube(0x2000, from.0, from.1, 8);
+            pool.1.dst_data = shape.cube(0x9000, to.0, to.1, 8);
+            if flies {
+                net.sdp(1).1.dst_data = shape.flying(from.0, from.1, 8);
+                net.pdp(2).1.src_data = shape.flying(from.0, from.1, 8);
+            }
+        })
+    };
+    for (lines, size, behind) in [(true, "height", "pad_bottom"), (false, "width", "pad_right")] {
+        let refused = |name: &str, value: u16, reached: u16| {
+            format!(
+                "operation 2 (PDP): {name} is {value}, but the windows of the pooling reach only {reached}; what they leave spoils \
+                 the next pooling"
+            )
+        };
+        let size = format!("src_data.{size}");
+        assert_eq!(pool(false, [3, 2, 0, 0], [5, 2], lines), "taken");
+        assert_eq!(pool(false, [3, 2, 1, 1], [5, 3], lines), "taken");
+        assert_eq!(pool(false, [2, 3, 0, 0], [8, 3], lines), "taken");
+        assert_eq!(pool(false, [3, 2, 0, 0], [4, 1], lines), refused(&size, 4, 3));
+        assert_eq!(pool(false, [3, 2, 0, 0], [6, 2], lines), refused(&size, 6, 5));
+        assert_eq!(pool(false, [1, 4, 0, 0], [8, 2], lines), refused(&size, 8, 5));
+        assert_eq!(pool(false, [2, 4, 0, 1], [8, 2], lines), refused(&size, 8, 6));
+        assert_eq!(pool(false, [3, 2, 1, 1], [6, 3], lines), refused(behind, 1, 0));
+        assert_eq!(pool(false, [7, 6, 1, 6], [9, 2], lines), refused(behind, 6, 3));
+        if lines {
+            assert_eq!(pool(true, [3, 2, 0, 0], [6, 2], lines), refused(&size, 6, 5));
         }
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod graphs;
 pub mod order;
+pub mod poolings;
 pub mod rtl;
 pub mod run;
 

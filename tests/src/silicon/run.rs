@@ -16,7 +16,7 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{CommonOp, Descriptor, Network, Operation, Stat, Surface, Wire};
 use nvdla_uapi::reg::values::Precision;
 
-use super::{graphs, order, rtl::Rtl};
+use super::{graphs, order, poolings, rtl::Rtl};
 use crate::build::every_unit;
 use crate::graphs::{random_graph, ranges};
 use crate::hostile::base::Base;
@@ -123,6 +123,7 @@ impl Plan {
                     let task = every_unit(self.config, precision).task();
                     Base::new(&format!("every unit, {precision:?}"), self.config, &task)
                 }
+                1 => Base::new("two poolings", self.config, &poolings::pair(self.config, &mut choices).task()),
                 kind => {
                     let file = if kind < 4 {
                         self.any_operators(choices.number())

@@ -131,10 +131,11 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) order: bool,
 
-    /// Divide poolings that do not fit the device's line buffer into parts that fit
+    /// Change poolings that the device cannot compute to ones that it can
     ///
     /// NVIDIA's compiler makes wider parts than the small configurations have room for, which a device refuses. This option
-    /// changes the number and the widths of the parts before the tasks are submitted. The output is the same.
+    /// changes the number and the widths of the parts before the tasks are submitted. Lines and columns of a pooling's input that
+    /// no window reads are left out. The output is the same.
     #[arg(long)]
     pub(crate) repair: bool,
 

@@ -192,6 +192,7 @@ pub(crate) fn hint(error: &nvdla_engine::Error) -> &'static str {
         nvdla_engine::Reason::LineBuffer { can_split: true, .. } => {
             "; --repair divides the pooling into parts that fit"
         }
+        nvdla_engine::Reason::Unread { can_crop: true, .. } => "; --repair leaves out what no window reads",
         _ => "",
     }
 }

@@ -11,7 +11,7 @@
 
 use super::super::error::{Name, Reason};
 use crate::uapi::config::Config;
-use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat, PdpOp, PdpSurface};
+use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat, MemoryType, PdpOp, PdpSurface};
 use crate::uapi::layout::feature::Atoms;
 use crate::uapi::layout::weight::{Direct, Geometry, Image, PostExtension, Winograd};
 use crate::uapi::layout::{align, buffer, bytes, pixel, Extents};
@@ -382,21 +382,27 @@ impl ConvolutionBuffer {
 /// The windows of a pooling: one per element of the output, and each contains an element of the input.
 pub(super) fn pooling(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
     let (src, dst) = (&surface.src_data, &surface.dst_data);
+    let in_memory = src.mem_type != MemoryType::Hw;
     let height = Windows {
         window: u64::from(op.pool_height) + 1,
         stride: op.stride_y.into(),
-        names: ["the height of dst_data", "pad_top"],
+        names: ["the height of dst_data", "pad_top", "pad_bottom"],
+        input: Name::of("src_data", "height"),
+        in_memory,
     };
     height.check([src.height.into(), dst.height.into()], [op.pad_top, op.pad_bottom])?;
     let width = Windows {
         window: u64::from(op.pool_width) + 1,
         stride: op.stride_x.into(),
-        names: ["the width of dst_data", "pad_left"],
+        names: ["the width of dst_data", "pad_left", "pad_right"],
+        input: Name::of("src_data", "width"),
+        in_memory,
     };
     if op.split_num <= 1 {
         return width.check([src.width.into(), dst.width.into()], [op.pad_left, op.pad_right]);
     }
-    let width = Windows { names: ["the width of a part of dst_data", "pad_left"], ..width };
+    let names = ["the width of a part of dst_data", "pad_left", "pad_right"];
+    let width = Windows { names, input: Name::new("the width of a part of src_data"), ..width };
     let own = [op.partial_in_width_first, op.partial_in_width_mid, op.partial_in_width_last].map(u64::from);
     let out = [op.partial_width_first, op.partial_width_mid, op.partial_width_last].map(u64::from);
     let (mut before, mut written) = (0, 0);
@@ -430,18 +436,33 @@ pub(super) fn pooling(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
 struct Windows {
     window: u64,
     stride: u64,
-    /// The output's size, and the padding before the input.
-    names: [&'static str; 2],
+    /// The output's size, and the padding before and after the input.
+    names: [&'static str; 3],
+    /// The input's size.
+    input: Name,
+    /// The input comes from memory.
+    in_memory: bool,
 }
 
 impl Windows {
     fn check(&self, [input, output]: [u64; 2], [before, after]: [u8; 2]) -> Result<(), Reason> {
-        let Self { window, stride, names: [size, padding] } = *self;
+        let Self { window, stride, names: [size, padding, behind], input: of, in_memory } = *self;
         let padded = u64::from(before) + input + u64::from(after);
         let windows = padded.checked_sub(window).map_or(0, |room| room / stride.max(1) + 1);
         mismatch(Name::new(size), output, "the number of windows over the padded input", windows)?;
         at_most(Name::new(padding), before.into(), window - 1)?;
         let last = output.saturating_sub(1) * stride;
-        at_most(Name::new("the element where the last window begins"), last, u64::from(before) + input - 1)
+        at_most(Name::new("the element where the last window begins"), last, u64::from(before) + input - 1)?;
+        // What lies behind the last window spoils the next pooling: PDP takes no line that no window reads, and takes the number of
+        // windows that end behind the input from the padding alone (`NV_NVDLA_PDP_CORE_cal2d.v`, `flush_num`, lines 979 to 1058).
+        let rest = padded - last - window;
+        let unread = rest.saturating_sub(after.into());
+        let (name, value, reached) = match (rest, unread) {
+            (0, _) => return Ok(()),
+            (_, 0) => (Name::new(behind), after.into(), u64::from(after) - rest),
+            _ => (of, input, input - unread),
+        };
+        let [value, reached] = [value, reached].map(|size| size as i64);
+        Err(Reason::Unread { name, value, reached, can_crop: in_memory || unread == 0 })
     }
 }
