@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use nvdla_rtl::Selection;
 use nvdla_tests::hostile::Bench;
-use nvdla_tests::silicon::run::{kinds, operations};
+use nvdla_tests::silicon::run::{entries, kinds};
 use nvdla_tests::silicon::{Plan, Rtl, Tally};
 use nvdla_uapi::config::{Config, NV_SMALL};
 
@@ -85,8 +85,8 @@ fn run() -> Result<bool, String> {
         let base = plan.base(number).ok_or("no such task")?;
         let mut bench = Bench::new(config);
         println!("{}", plan.make(number, &base, &mut bench));
-        for (index, (operation, surface)) in operations(&bench).iter().enumerate() {
-            println!("{index}: {operation:?}\n   {surface:?}");
+        for (index, entry) in entries(&bench).iter().enumerate() {
+            println!("{index}: {:?}\n   {:?}", entry.operation, entry.surface);
         }
         let tally = plan.run(number..number + 1, &mut start()?, |_, what| println!("{what}"));
         println!("{tally}");

@@ -9,7 +9,9 @@ use nvdla_uapi::desc::{
     SdpSubUnit,
 };
 use nvdla_uapi::layout::{align, buffer};
-use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, PixelFormat, Precision, RamType, RubikMode, WeightFormat};
+use nvdla_uapi::reg::values::{
+    AluAlgorithm, ConvMode, PixelFormat, PoolingMethod, Precision, RamType, RubikMode, WeightFormat,
+};
 
 const SMALL: Shape = Shape { config: &NV_SMALL, precision: Precision::Int8 };
 const LARGE: Shape = Shape { config: &NV_FULL, precision: Precision::Int8 };
@@ -494,6 +496,27 @@ fn lines_of_a_pooling_fit_the_line_buffer() {
             assert_eq!(pool(config, shape, most + 4, true), expected, "{}", config.name);
         }
     }
+}
+
+/// PDP has a register per number of padding elements; the Verilog asserts that they are multiples.
+#[test]
+fn padding_values_are_multiples_of_the_first() {
+    let average = |values: [i32; 7]| {
+        small(|net| {
+            let op = net.pdp(2).0;
+            (op.pool_mode, op.padding_value) = (PoolingMethod::Average, values);
+        })
+    };
+    assert_eq!(average([0, 0, 0, 0, 0, 0, 0]), "taken");
+    assert_eq!(average([-3, -6, -9, -12, -15, -18, -21]), "taken");
+    let refused = |value: i32, expected: i32| {
+        format!(
+            "operation 2 (PDP): padding_value is {value}, but that number of padding elements times the first padding_value is {expected}"
+        )
+    };
+    assert_eq!(average([1, 2, 3, 4, 5, 6, 8]), refused(8, 7));
+    assert_eq!(average([0, 1, 0, 0, 0, 0, 0]), refused(1, 0));
+    assert_eq!(small(|net| net.pdp(2).0.padding_value = [1, 0, 0, 0, 0, 0, 0]), "taken");
 }
 
 /// What lies behind the last window spoils the next pooling on the RTL.

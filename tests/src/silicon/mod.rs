@@ -6,6 +6,7 @@
 //! ([`crate::hostile`]). An accepted task must end on the RTL before a deadline in cycles, give the model's bytes, access no memory
 //! outside its operations' footprints, and no assertion of the Verilog may fail.
 
+pub mod estimates;
 pub mod graphs;
 pub mod order;
 pub mod poolings;

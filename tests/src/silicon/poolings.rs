@@ -86,6 +86,10 @@ pub fn pair(config: &'static Config, choices: &mut impl Choices) -> Net {
             precision,
             ..PdpOp::default()
         };
+        if op.pool_mode == PoolingMethod::Average && precision != Precision::Fp16 && choices.chance(1, 3) {
+            let each = choices.below(256) as i32 - 128;
+            op.padding_value.iter_mut().zip(1..).for_each(|(value, times)| *value = each * times);
+        }
         let flies = choices.chance(1, 4);
         if !flies && choices.chance(1, 3) {
             split(&mut op, x, 2 + choices.below(3));

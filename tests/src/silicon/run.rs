@@ -9,13 +9,13 @@ use std::ops::Range;
 use nvdla_compiler::options::Options;
 use nvdla_compiler::pipeline::compile;
 use nvdla_engine::{Error, Slot, Task, TaskMemory};
-use nvdla_estimate::{bdma, cdp, convolution, pdp, rubik, sdp};
-use nvdla_estimate::{BdmaShape, CdpShape, ConvShape, Memory, PdpShape, RubikShape, SdpShape};
+use nvdla_estimate::{Memory, Shape};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{CommonOp, Descriptor, Network, Operation, Stat, Surface, Wire};
 use nvdla_uapi::reg::values::Precision;
 
+use super::estimates::{self, Entry, Row, Summary};
 use super::{graphs, order, poolings, rtl::Rtl};
 use crate::build::every_unit;
 use crate::graphs::{random_graph, ranges};
@@ -40,8 +40,13 @@ pub enum Verdict {
     Refused,
     /// The estimate is above the limit for a task, so it was not run.
     TooLong,
-    /// It ran and gave the model's bytes. The number is its cycles.
-    Equal(u64),
+    /// It ran and gave the model's bytes.
+    Equal {
+        /// Its cycles.
+        cycles: u64,
+        /// Its operations beside their estimates.
+        rows: Vec<Row>,
+    },
     /// Its operations access the same bytes in no fixed order, and its bytes differ from the model's.
     Races,
     /// It broke a condition.
@@ -67,6 +72,8 @@ pub struct Tally {
     pub races: u64,
     /// Failures: number and reason.
     pub failures: Vec<(u64, String)>,
+    /// Operations beside their estimates.
+    pub rows: Vec<Row>,
 }
 
 impl Tally {
@@ -85,17 +92,18 @@ impl Tally {
         self.too_long += other.too_long;
         self.races += other.races;
         self.failures.extend(other.failures);
+        self.rows.extend(other.rows);
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tasks, equal, unchanged, cycles, refused, too_long, races, failures } = self;
+        let Self { tasks, equal, unchanged, cycles, refused, too_long, races, failures, rows } = self;
         writeln!(f, "{tasks} tasks: {refused} refused, {too_long} accepted and not run because of their size")?;
         writeln!(f, "{} accepted and run on the RTL, {cycles} cycles", self.ran())?;
         writeln!(f, "  {equal} gave the model's bytes, {unchanged} of them networks of the compiler")?;
         writeln!(f, "  {races} gave other bytes, and their operations race")?;
-        write!(f, "{} failures", failures.len())
+        write!(f, "{}{} failures", Summary(rows), failures.len())
     }
 }
 
@@ -191,8 +199,9 @@ impl Plan {
                 Verdict::Refused => tally.refused += 1,
                 Verdict::TooLong => tally.too_long += 1,
                 Verdict::Races => tally.races += 1,
-                Verdict::Equal(cycles) => {
+                Verdict::Equal { cycles, rows } => {
                     tally.equal += 1;
+                    tally.rows.extend(rows.into_iter().map(|row| Row { task: number, ..row }));
                     tally.cycles += cycles;
                     tally.unchanged += u64::from(number.is_multiple_of(TASKS_PER_BASE));
                 }
@@ -225,6 +234,7 @@ impl Plan {
         }
         let conflict = order::conflict(self.config, &task, bench);
         let statistics = statistics(bench);
+        let entries = entries(bench);
         let mut areas = bench.memories().to_vec();
         match bench.check(u64::MAX) {
             Ok(Outcome::Ran(_)) => {}
@@ -260,7 +270,8 @@ impl Plan {
                 over.join(", ")
             ));
         }
-        Verdict::Equal(ran.cycles)
+        let rows = estimates::compare(self.config, &memory(self.config), &entries, &ran.operations);
+        Verdict::Equal { cycles: ran.cycles, rows }
     }
 }
 
@@ -281,48 +292,38 @@ fn statistics(memory: &dyn TaskMemory) -> Range<u64> {
     found.unwrap_or_default()
 }
 
-/// The operations of a task with their surfaces.
-pub fn operations(memory: &dyn TaskMemory) -> Vec<(Operation, Surface)> {
+/// The operations of a task's first region.
+pub fn entries(memory: &dyn TaskMemory) -> Vec<Entry> {
     let Some(network) = network(memory) else { return Vec::new() };
     let read = |index: usize| {
         let mut common = [0; CommonOp::SIZE];
         memory.read(network.dependency_graph_index as usize, (index * CommonOp::SIZE) as u64, &mut common).ok()?;
-        let unit = CommonOp::peek_op_type(&common).ok()?;
+        let common = CommonOp::parse(&common).ok()?;
         let mut bytes = [0; Operation::SIZE];
         memory.read(network.operation_desc_index as usize, (index * Operation::SIZE) as u64, &mut bytes).ok()?;
-        let operation = Operation::parse(unit, &bytes).ok()?;
+        let operation = Operation::parse(common.op_type, &bytes).ok()?;
         let mut bytes = [0; Surface::SIZE];
         memory.read(network.surface_desc_index as usize, (index * Surface::SIZE) as u64, &mut bytes).ok()?;
-        Some((operation, Surface::parse(unit, &bytes).ok()?))
+        let surface = Surface::parse(common.op_type, &bytes).ok()?;
+        let parent = common.fused_parent.and_then(|parent| usize::try_from(parent.index).ok());
+        Some(Entry { operation, surface, parent })
     };
     (0..usize::from(network.num_operations)).filter_map(read).collect()
 }
 
-/// The estimated cycles of the operations of a task, one after another.
-pub fn estimate(config: &Config, memory: &dyn TaskMemory) -> u64 {
-    // The simulator's memory: its usual latency, and the width of the bus in each direction.
-    let timing = Memory::new(config, 50, f64::from(config.primary.width / 4));
-    let regions = network(memory).map_or(1, |network| u64::from(network.num_rois).max(1));
-    let each = operations(memory).into_iter().map(|(operation, surface)| cycles(config, &timing, &operation, &surface));
-    each.fold(0, u64::saturating_add).saturating_mul(regions)
+/// The simulator's memory: its usual latency, and the width of the bus in each direction.
+fn memory(config: &Config) -> Memory {
+    Memory::new(config, 50, f64::from(config.primary.width / 4))
 }
 
-/// The estimated cycles of an operation alone.
-fn cycles(config: &Config, memory: &Memory, operation: &Operation, surface: &Surface) -> u64 {
-    let estimate = match (operation, surface) {
-        (Operation::Conv(op), Surface::Conv(surface)) => {
-            convolution(&ConvShape::from_descriptors(op, surface), config, memory)
-        }
-        (Operation::Sdp(op), Surface::Sdp(surface)) => sdp(&SdpShape::from_descriptors(op, surface), config, memory),
-        (Operation::Pdp(op), Surface::Pdp(surface)) => pdp(&PdpShape::from_descriptors(op, surface), config, memory),
-        (Operation::Cdp(op), Surface::Cdp(surface)) => cdp(&CdpShape::from_descriptors(op, surface), config, memory),
-        (Operation::Rubik(op), Surface::Rubik(surface)) => {
-            rubik(&RubikShape::from_descriptors(op, surface), config, memory)
-        }
-        (Operation::Bdma(_), Surface::Bdma(surface)) => bdma(&BdmaShape::from_descriptors(surface), config, memory),
-        _ => return 0,
-    };
-    estimate.cycles
+/// The estimated cycles of the operations of a task, one after another.
+pub fn estimate(config: &Config, task: &dyn TaskMemory) -> u64 {
+    let regions = network(task).map_or(1, |network| u64::from(network.num_rois).max(1));
+    let each = entries(task).into_iter().map(|entry| {
+        let shape = Shape::from_descriptors(&entry.operation, &entry.surface);
+        shape.map_or(0, |shape| shape.estimate(config, &memory(config)).cycles)
+    });
+    each.fold(0, u64::saturating_add).saturating_mul(regions)
 }
 
 /// Reasons of failures without their numbers, and how often each came.

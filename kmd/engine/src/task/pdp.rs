@@ -215,8 +215,14 @@ fn pooling(image: &mut Builder<'_>, op: &PdpOp, src: Named<'_>, dst: Named<'_>) 
         pdp::D_POOLING_PADDING_VALUE_6_CFG,
         pdp::D_POOLING_PADDING_VALUE_7_CFG,
     ];
-    for (register, &value) in VALUES.into_iter().zip(&op.padding_value) {
+    let first = op.padding_value.first().map_or(0, |&value| i64::from(value));
+    for ((register, &value), times) in VALUES.into_iter().zip(&op.padding_value).zip(1..) {
         let name = Name::new("padding_value");
+        // The Verilog asserts it: `NV_NVDLA_pdp.v`, lines 483 to 708.
+        if i64::from(value) != first * times {
+            let other = "that number of padding elements times the first padding_value";
+            return Err(Reason::Mismatch { name, value: value.into(), other, expected: first * times });
+        }
         if op.precision == Precision::Fp16 && value != 0 {
             return Err(Reason::Range { name, value: i64::from(value), minimum: 0, maximum: 0 });
         }
