@@ -13,7 +13,8 @@ use std::{
     time::Duration,
 };
 
-use nvdla_runtime::device::{self, Device, Kind, Selection};
+use nvdla_model::simulation::Simulation;
+use nvdla_runtime::device::{self, Device, Kind, ModelDevice, Selection};
 use nvdla_runtime::dimg::{Dimg, SurfaceFormat, Tensor};
 use nvdla_runtime::loadable::{DataType, Loadable, PixelFormat};
 use nvdla_runtime::session::{Completed, RunOptions, Session, TensorInfo};
@@ -154,6 +155,24 @@ fn manifest(folder: &Path) -> Result<Vec<Case>, String> {
         });
     }
     Ok(cases)
+}
+
+/// The simulator of the RTL that `NVDLA_DEVICE` names (`rtl:PROGRAM`), if it is of this configuration, else the model.
+///
+/// # Panics
+///
+/// If the simulator does not start.
+pub fn model_or_rtl(config: &'static Config) -> ModelDevice {
+    let named = std::env::var("NVDLA_DEVICE").ok();
+    let program = named.as_deref().and_then(|name| name.strip_prefix("rtl:"));
+    let simulator = program.map(|program| {
+        let selection = program.parse().unwrap_or_else(|error| panic!("NVDLA_DEVICE: {error}"));
+        nvdla_rtl::Simulator::start(&selection).unwrap_or_else(|error| panic!("NVDLA_DEVICE: {error}"))
+    });
+    match simulator.filter(|simulator| simulator.config().name == config.name) {
+        Some(simulator) => ModelDevice::rtl(simulator),
+        None => ModelDevice::new(config),
+    }
 }
 
 /// The message of an error and its causes.

@@ -3,7 +3,8 @@
 //! Random graphs of all operators, for every configuration. The built-in model's results of the loadable must equal
 //! those of plain loops over the lowered steps, and be near to the values of the graph in real numbers.
 //!
-//! `NVDLA_GRAPHS` sets how many graphs are tried, `NVDLA_SEED` the first one's number.
+//! `NVDLA_GRAPHS` sets how many graphs are tried, `NVDLA_SEED` the first one's number. With `NVDLA_DEVICE=rtl:PROGRAM` the loadables of
+//! that simulator's configuration run on it in the model's place.
 
 use nvdla_compiler::calibrate::{complete, of_model, Measured, Method};
 use nvdla_compiler::compiler::Compiler;
@@ -24,6 +25,7 @@ use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::operations::races::races;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
+use nvdla_tests::case::model_or_rtl;
 use nvdla_tests::graphs::{random_graph, ranges, ranges_to, Builder};
 use nvdla_tests::random::Random;
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
@@ -90,7 +92,8 @@ fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name
         .collect();
     let races = races(&loadable).unwrap();
     assert!(races.pairs.is_empty(), "{name} on {}: {:?}", config.name, races.pairs);
-    let mut session = Session::new(loadable, ModelDevice::new(config)).unwrap();
+    let mut session = Session::new(loadable, model_or_rtl(config)).unwrap();
+    let hour = Some(std::time::Duration::from_secs(3600));
     let mut count = 0;
     for run in 0..2 {
         let mut values = Vec::new();
@@ -109,7 +112,12 @@ fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name
             Ok(())
         };
         session
-            .run_with(RunOptions { on_operation: Some(&mut keep), ..RunOptions::default() })
+            .run_with(RunOptions {
+                on_operation: Some(&mut keep),
+                timeout: hour,
+                run_timeout: hour,
+                ..RunOptions::default()
+            })
             .unwrap_or_else(|error| panic!("{name} on {}: {error}", config.name));
         // A tensor with channels in a picture's order is given as it lies in memory.
         let expected = integers::evaluate(&compiled.steps, &values);

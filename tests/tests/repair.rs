@@ -9,6 +9,7 @@ use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::operations::repair;
 use nvdla_runtime::session::{refusals, Session};
+use nvdla_tests::case::model_or_rtl;
 use nvdla_tests::zoo;
 use nvdla_uapi::config::{Config, NV_SMALL};
 use nvdla_uapi::desc::{Descriptor, Operation, PdpOp, PdpSurface, Surface, Wire};
@@ -52,15 +53,6 @@ fn run(loadable: Loadable, device: ModelDevice) -> Vec<u8> {
     session.output(0).unwrap().to_vec()
 }
 
-/// The model of nv_small, or the simulator that `NVDLA_DEVICE` names.
-fn device() -> ModelDevice {
-    let named = std::env::var("NVDLA_DEVICE").ok();
-    let Some(program) = named.as_deref().and_then(|name| name.strip_prefix("rtl:")) else {
-        return ModelDevice::new(&NV_SMALL);
-    };
-    ModelDevice::rtl(nvdla_rtl::Simulator::start(&program.parse().unwrap()).unwrap())
-}
-
 #[test]
 fn poolings_are_divided_into_parts_that_fit() {
     for (case, fits) in CASES.iter().map(|case| case.5).enumerate() {
@@ -77,8 +69,8 @@ fn poolings_are_divided_into_parts_that_fit() {
         // A second repair has nothing to do.
         assert!(repair(&repaired.loadable, &NV_SMALL).unwrap().poolings.is_empty());
         assert_eq!(refusals(Loadable::from_bytes(repaired.loadable.as_bytes()).unwrap(), &NV_SMALL).unwrap().len(), 0);
-        assert_eq!(run(repaired.loadable, device()), whole, "case {case}, repaired");
-        assert_eq!(run(loadable(case, &NV_SMALL), device()), whole, "case {case}, compiled");
+        assert_eq!(run(repaired.loadable, model_or_rtl(&NV_SMALL)), whole, "case {case}, repaired");
+        assert_eq!(run(loadable(case, &NV_SMALL), model_or_rtl(&NV_SMALL)), whole, "case {case}, compiled");
     }
 }
 
@@ -122,7 +114,7 @@ fn unread(more: [u16; 2], padding: [u8; 2]) -> Loadable {
 
 #[test]
 fn what_no_window_reads_is_left_out() {
-    let whole = run(unread([0; 2], [0; 2]), device());
+    let whole = run(unread([0; 2], [0; 2]), model_or_rtl(&NV_SMALL));
     for (more, padding) in [([0, 1], [0, 0]), ([2, 3], [0, 0]), ([0, 0], [1, 0]), ([0, 0], [2, 4]), ([1, 1], [1, 2])] {
         let refused = refusals(unread(more, padding), &NV_SMALL).unwrap();
         let text = refused.iter().map(ToString::to_string).collect::<String>();
@@ -131,6 +123,6 @@ fn what_no_window_reads_is_left_out() {
         let unread = [more[0] + u16::from(padding[0]), more[1] + u16::from(padding[1])];
         assert_eq!(repaired.poolings.iter().map(|pooling| pooling.unread).collect::<Vec<_>>(), [unread]);
         assert!(repair(&repaired.loadable, &NV_SMALL).unwrap().poolings.is_empty());
-        assert_eq!(run(repaired.loadable, device()), whole, "{more:?} {padding:?}");
+        assert_eq!(run(repaired.loadable, model_or_rtl(&NV_SMALL)), whole, "{more:?} {padding:?}");
     }
 }
