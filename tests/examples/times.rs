@@ -10,6 +10,7 @@
 //!     cargo run --release -p nvdla-tests --example times -- --size
 //!     cargo run --release -p nvdla-tests --example times -- --size --layer
 //!     cargo run --release -p nvdla-tests --example times -- --sram 512K
+//!     cargo run --release -p nvdla-tests --example times -- --primer
 //!
 //! With a network and a configuration, each of its operations is shown. With `--winograd`, convolutions run in Winograd's mode where
 //! that is faster. With `--memory`, runs of layers are computed in bands of lines where that shrinks the pool, and with `--size`
@@ -21,6 +22,11 @@
 //! With `--sram` and a size, the cycles of a few networks are shown without SRAM and with tensors in SRAM of that size, with DRAM
 //! of 10 and of 2 GB/s.
 
+//!
+//! With `--primer`, frames per second of five networks for the configurations and bandwidths of NVIDIA's primer at 1 GHz, with the
+//! bounds of `--profile` beside them. NVIDIA's figures are those of the primer for ResNet-50 (`nvdla.org/primer.html`, "Performance
+//! and area").
+
 use std::path::Path;
 use std::time::Instant;
 
@@ -29,7 +35,7 @@ use nvdla_compiler::options::{Optimize, Options, Winograd};
 use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::loadable::Loadable;
-use nvdla_runtime::profile::{Conditions, Profile};
+use nvdla_runtime::profile::{Bounds, Conditions, Profile};
 use nvdla_tests::{reference, zoo};
 use nvdla_uapi::config::{Config, NV_FULL};
 
@@ -58,6 +64,80 @@ const WITH_SRAM: [(&str, usize); 5] =
 const SRAM_CONFIGURATIONS: [&str; 2] = ["nv_full", "nv_large"];
 /// Bandwidths of DRAM in GB/s.
 const BANDWIDTHS: [f64; 2] = [10.0, 2.0];
+
+/// Configurations, bandwidths of DRAM in GB/s, and the frames per second of NVIDIA's primer.
+const PRIMER: [(&str, f64, Option<f64>); 8] = [
+    ("nv_full", 20.0, Some(269.0)),
+    ("nv_large", 20.0, Some(269.0)),
+    ("nv_medium_1024_full", 15.0, Some(153.0)),
+    ("nv_medium_512", 10.0, Some(93.0)),
+    ("nv_small_256_full", 5.0, Some(46.0)),
+    ("nv_small_256", 5.0, Some(46.0)),
+    ("nv_small", 1.0, Some(7.3)),
+    ("nv_small", 4.0, None),
+];
+/// Networks and sides of the picture for the primer's configurations.
+const PRIMER_NETWORKS: [(&str, usize); 4] =
+    [("resnet50_v1", 224), ("resnet50", 224), ("mobilenet", 224), ("squeezenet", 224)];
+
+/// Frames per second under the primer's conditions.
+fn primer(options: &Options, wanted: impl Fn(usize, &str) -> bool) -> Result<(), String> {
+    println!("frames per second, and the bounds of layers and of the network (their shares of the time); operations; NVIDIA's");
+    for (name, side) in PRIMER_NETWORKS.into_iter().filter(|(name, _)| wanted(0, name)) {
+        let graph = zoo::graph(name, side)?;
+        let ranges = zoo::uniform(&graph, 6.0);
+        for (config, dram, theirs) in PRIMER.into_iter().filter(|(config, ..)| wanted(1, config)) {
+            let config = Config::by_name(config).ok_or("no such configuration")?;
+            let conditions = Conditions { dram, ..Conditions::default() };
+            let start = Instant::now();
+            let compiled = compile(&graph, &ranges, &Options { config, conditions, ..options.clone() });
+            let compiled = compiled.map_err(|error| format!("{name}: {error}"))?;
+            let seconds = start.elapsed().as_secs_f64();
+            let bytes = compiled.loadable.len();
+            let loadable = Loadable::from_bytes(compiled.loadable).map_err(|error| error.to_string())?;
+            let profile = Profile::new(&loadable, config, conditions).map_err(|error| error.to_string())?;
+            let Bounds { layers, whole } = profile.bounds();
+            let cycles = profile.cycles() as f64;
+            let frames = |cycles: f64| 1e9 / cycles;
+            print!(
+                "{name:12} {:20} {dram:>4} GB/s {:>7.1} {:>7.1} ({:.2}) {:>7.1} ({:.2}) {:>5} {bytes:>10} bytes",
+                config.name,
+                frames(cycles),
+                frames(layers as f64),
+                cycles / layers as f64,
+                frames(whole as f64),
+                cycles / whole as f64,
+                profile.rows.len()
+            );
+            let theirs = theirs.filter(|_| name == "resnet50_v1");
+            let theirs = theirs.map_or(String::new(), |theirs| format!("{theirs}"));
+            println!(" {theirs:>5} {seconds:>6.2} s");
+            if !wanted(0, "") && !wanted(1, "") {
+                rows(&profile);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Shows the operations of a network.
+fn rows(profile: &Profile) {
+    for row in &profile.rows {
+        println!(
+            "{:>4} {:>3} {:5} {:40} {:>9} {:>9} {:>9} {:>9} {:12} {}",
+            row.task,
+            row.operation,
+            format!("{:?}", row.unit),
+            row.shape,
+            row.group,
+            row.cycles,
+            row.busy,
+            row.bytes.total(),
+            format!("{:?}", row.group_limit),
+            row.layer.as_deref().unwrap_or_default()
+        );
+    }
+}
 
 fn profile(loadable: &Loadable, config: &'static Config) -> Result<Profile, String> {
     Profile::new(loadable, config, Conditions::default()).map_err(|error| error.to_string())
@@ -147,6 +227,10 @@ fn main() -> Result<(), String> {
     let layer = options.contains(&"--layer".to_owned());
     let granularity = if layer { Granularity::Layer } else { Granularity::Kernel };
     let wanted = |at: usize, value: &str| arguments.get(at).is_none_or(|wanted| wanted == value);
+    if options.contains(&"--primer".to_owned()) {
+        let inputs = vec![Some(zoo::preprocess())];
+        return primer(&Options { inputs, winograd, optimize, granularity, ..Options::new(&NV_FULL) }, wanted);
+    }
     if let Some(sram) = sram {
         let inputs = vec![Some(zoo::preprocess())];
         return with_sram(sram, &Options { inputs, winograd, optimize, granularity, ..Options::new(&NV_FULL) }, wanted);
@@ -195,19 +279,7 @@ fn main() -> Result<(), String> {
             println!("    steps {} to {} (\"{first}\" to \"{last}\") in {} bands", run.first, run.last, run.bands);
         }
         if arguments.len() == 2 {
-            for row in &profile.rows {
-                println!(
-                    "{:>4} {:>3} {:5} {:40} {:>9} {:>9} {:12} {}",
-                    row.task,
-                    row.operation,
-                    format!("{:?}", row.unit),
-                    row.shape,
-                    row.cycles,
-                    row.bytes.total(),
-                    format!("{:?}", row.limit),
-                    row.layer.as_deref().unwrap_or_default()
-                );
-            }
+            rows(&profile);
         }
     }
     Ok(())

@@ -31,8 +31,9 @@ pub fn graph(name: &str, side: usize) -> Result<Graph, String> {
     let mut net = Builder { graph: Graph::new(name), random: Random::from_state(0x9e37_79b9_7f4a_7c15) };
     let input = net.graph.input("data", &[1, 3, side, side])?;
     let last = match name {
-        "resnet18" => net.resnet(input, [2, 2, 2, 2], false)?,
-        "resnet50" => net.resnet(input, [3, 4, 6, 3], true)?,
+        "resnet18" => net.resnet(input, [2, 2, 2, 2], None)?,
+        "resnet50" => net.resnet(input, [3, 4, 6, 3], Some([false, true]))?,
+        "resnet50_v1" => net.resnet(input, [3, 4, 6, 3], Some([true, false]))?,
         "resnet50_quarter" => net.quarter(input)?,
         "mnist_resnet" => net.mnist_resnet(input)?,
         "unet" => net.unet(input)?,
@@ -131,17 +132,24 @@ impl Builder {
         self.conv(mean, classes, 1, 1, 1)
     }
 
-    fn resnet(&mut self, input: TensorId, blocks: [usize; 4], bottleneck: bool) -> Result<TensorId, String> {
+    /// A ResNet of basic blocks, or of blocks with a bottleneck: which of its first two convolutions has the block's stride.
+    fn resnet(
+        &mut self,
+        input: TensorId,
+        blocks: [usize; 4],
+        bottleneck: Option<[bool; 2]>,
+    ) -> Result<TensorId, String> {
         let stem = self.conv_relu(input, 64, 7, 2)?;
         let mut last = self.pool(stem, PoolKind::Max, 3, 2, 1)?;
         for (stage, blocks) in blocks.into_iter().enumerate() {
             let width = 64 << stage;
-            let wide = if bottleneck { 4 * width } else { width };
+            let wide = if bottleneck.is_some() { 4 * width } else { width };
             for block in 0..blocks {
                 let stride = if stage > 0 && block == 0 { 2 } else { 1 };
-                let branch = if bottleneck {
-                    let narrow = self.conv_relu(last, width, 1, 1)?;
-                    let middle = self.conv_relu(narrow, width, 3, stride)?;
+                let branch = if let Some(strided) = bottleneck {
+                    let [first, second] = strided.map(|strided| if strided { stride } else { 1 });
+                    let narrow = self.conv_relu(last, width, 1, first)?;
+                    let middle = self.conv_relu(narrow, width, 3, second)?;
                     self.conv(middle, wide, 1, 1, 1)?
                 } else {
                     let first = self.conv_relu(last, width, 3, stride)?;

@@ -28,7 +28,7 @@ use nvdla_runtime::session::{Completed, RunOptions, Session};
 use nvdla_tests::case::model_or_rtl;
 use nvdla_tests::graphs::{random_graph, ranges, ranges_to, Builder};
 use nvdla_tests::random::Random;
-use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL, NV_SMALL_256};
 use nvdla_uapi::reg::values::Precision;
 
 /// Bytes of a tensor as the loadable declares it, from values channel by channel.
@@ -584,6 +584,33 @@ fn windows(builder: &mut Builder, from: TensorId, kernels: usize, kernel: [usize
 fn bands_are_exact() {
     // The largest buffer has 512 KiB.
     chain([32, 900, 24], |builder, data| windows(builder, data, 5, [3, 3], 2));
+}
+
+/// A layer that does not fit the convolution buffer is divided as a whole, so that its bands share the weights; 1x1 convolutions of
+/// stride 2 read every second line.
+#[test]
+fn bands_of_large_layers_share_weights() {
+    let network = |builder: &mut Builder, data| {
+        let wide = windows(builder, data, 16, [3, 3], 1);
+        let half = windows(builder, wide, 24, [1, 1], 2);
+        let both = windows(builder, wide, 24, [1, 1], 2);
+        let sum = builder.add(Op::Binary(Binary::Add), &[half, both]).unwrap();
+        windows(builder, sum, 8, [3, 3], 1)
+    };
+    chain([32, 100, 80], network);
+    let mut builder = Builder::new("bands", 8);
+    let data = builder.graph.input("data", &[1, 64, 60, 60]).unwrap();
+    let output = windows(&mut builder, data, 96, [3, 3], 1);
+    builder.graph.outputs.push(output);
+    let (graph, ranges) = (&builder.graph, ranges(&builder.graph));
+    for config in [&NV_SMALL, &NV_SMALL_256] {
+        let [bands, whole] = [Optimize::Time, Optimize::Size].map(|optimize| {
+            let compiled = compile(graph, &ranges, &Options { optimize, ..Options::new(config) }).unwrap();
+            compiled.report.operations.iter().map(|operation| operation.bytes).sum::<u64>()
+        });
+        // Without bands each part reads all weights.
+        assert!(bands < whole, "{}: {bands} and {whole} bytes", config.name);
+    }
 }
 
 /// Windows that lie in the padding alone belong to the part with the last elements of the input, or are refused.

@@ -9,12 +9,13 @@
 
 use std::path::Path;
 
+use nvdla_estimate::Conditions;
 use nvdla_uapi::config::{Config, MemoryInterface, UnknownName};
 use nvdla_uapi::reg::Family;
 use serde_json::{Map, Value};
 use thiserror::Error as ThisError;
 
-use crate::files;
+use crate::{conditions, files};
 
 /// The greatest size of a file in bytes.
 const MAX_BYTES: u64 = 1 << 16;
@@ -39,6 +40,18 @@ pub enum Error {
     },
 }
 
+/// The key of a file for the conditions of estimates.
+const CONDITIONS: &str = "conditions";
+
+/// A configuration, and the conditions of estimates for the board that has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Board {
+    /// The hardware's configuration.
+    pub config: &'static Config,
+    /// Those of the file, or the defaults.
+    pub conditions: Conditions,
+}
+
 /// The configuration of that name. A name that has a slash or ends in `.json` is a file that describes the configuration.
 ///
 /// A configuration from a file stays in memory until the process ends.
@@ -55,19 +68,33 @@ pub enum Error {
 /// # Ok::<(), configuration::Error>(())
 /// ```
 pub fn find(text: &str) -> Result<&'static Config, Error> {
+    board(text).map(|board| board.config)
+}
+
+/// As [`find`], with the conditions that the file has beside the configuration.
+///
+/// # Errors
+///
+/// As [`find`].
+pub fn board(text: &str) -> Result<Board, Error> {
     let path = Path::new(text);
     if !text.contains('/') && path.extension().is_none_or(|extension| extension != "json") {
-        return Config::by_name(text).ok_or_else(|| Error::Unknown { name: text.to_owned() });
+        let config = Config::by_name(text).ok_or_else(|| Error::Unknown { name: text.to_owned() })?;
+        return Ok(Board { config, conditions: Conditions::default() });
     }
     let failed = |reason| Error::File { path: text.to_owned(), reason };
     let bytes = files::read(path, MAX_BYTES).map_err(|error| failed(error.to_string()))?;
-    let config = parse(&bytes).map_err(failed)?;
-    Ok(Box::leak(Box::new(config)))
+    let (config, conditions) = parse(&bytes).map_err(failed)?;
+    Ok(Board { config: Box::leak(Box::new(config)), conditions })
 }
 
-/// The configuration that the bytes of a file describe.
-fn parse(bytes: &[u8]) -> Result<Config, String> {
+/// The configuration and the conditions that the bytes of a file describe.
+fn parse(bytes: &[u8]) -> Result<(Config, Conditions), String> {
     let mut keys: Map<String, Value> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let conditions = match keys.remove(CONDITIONS) {
+        Some(value) => conditions::parse(&value).map_err(|reason| format!("{CONDITIONS}: {reason}"))?,
+        None => Conditions::default(),
+    };
     let mut text = |key: &str| match keys.remove(key) {
         Some(Value::String(text)) => Ok(text),
         Some(other) => Err(format!("{key} is {other}, which is not a string")),
@@ -93,7 +120,7 @@ fn parse(bytes: &[u8]) -> Result<Config, String> {
         let (c, k) = (config.mac_atomic_c, config.mac_atomic_k);
         return Err(format!("mac_atomic_k is {k}, and mac_atomic_c only {c}"));
     }
-    Ok(config)
+    Ok((config, conditions))
 }
 
 /// Sets the field that a key names.
@@ -190,11 +217,12 @@ mod tests {
 
     #[test]
     fn a_file_says_what_differs_from_a_base() {
-        let config = parse(br#"{"name": "board", "base": "nv_small"}"#).unwrap();
-        assert_eq!(config, Config { name: "board", ..NV_SMALL });
+        let parsed = parse(br#"{"name": "board", "base": "nv_small"}"#).unwrap();
+        assert_eq!(parsed, (Config { name: "board", ..NV_SMALL }, Conditions::default()));
         let text = br#"{"name": "half", "base": "nv_large", "mac_atomic_c": 32, "mac_atomic_k": 16, "cbuf_banks": 8,
-            "secondary_memif": false, "sdp_ew": false, "primary": {"latency": 80, "width": 128}}"#;
-        let config = parse(text).unwrap();
+            "secondary_memif": false, "sdp_ew": false, "primary": {"latency": 80, "width": 128},
+            "conditions": {"dram_gb_s": 3.2}}"#;
+        let (config, conditions) = parse(text).unwrap();
         let primary = MemoryInterface { latency: 80, width: 128, ..NV_LARGE.primary };
         let expected = Config {
             name: "half",
@@ -211,6 +239,7 @@ mod tests {
             ..NV_LARGE
         };
         assert_eq!(config, expected);
+        assert_eq!(conditions, Conditions { dram: 3.2, ..Conditions::default() });
     }
 
     #[test]
@@ -223,6 +252,7 @@ mod tests {
             (r#", "secondary": {}"#, "the base nv_small has no secondary"),
             (r#", "primary": {"width": 100}"#, "primary.width is 100; it is a power of two of 32 to 1024 bits"),
             (r#", "primary": 3"#, "primary is 3; it is an object"),
+            (r#", "conditions": {"dram": 3}"#, "conditions: dram is not a key"),
             (r#", "cbuf": 3"#, "cbuf is not a key"),
             (r#", "primary": {"size": 1}"#, "primary.size is not a key"),
         ] {

@@ -58,6 +58,7 @@
 mod cancel;
 #[cfg(feature = "cli")]
 pub mod compare;
+pub mod conditions;
 pub mod configuration;
 pub mod device;
 #[cfg(feature = "cli")]

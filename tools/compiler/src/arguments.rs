@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, ValueEnum};
+use nvdla_runtime::configuration::{self, Board};
 use nvdla_runtime::device::Selection;
-use nvdla_uapi::config::Config;
+use nvdla_runtime::profile::Conditions;
 
 use crate::calibrate::Method;
 use crate::options::size;
@@ -36,6 +37,39 @@ pub struct EvaluateArguments {
     pub min_top1: Option<f64>,
 }
 
+/// The options for the conditions of estimates.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct BoardArguments {
+    /// The hardware's clock in MHz, for estimates of time [default: 1000, or as the configuration's file or the loadable says]
+    #[arg(long, value_name = "MHZ", value_parser = positive)]
+    pub clock: Option<f64>,
+    /// DRAM's bandwidth in GB/s, reads and writes together [default: 10, or as above]
+    #[arg(long, value_name = "GB/S", value_parser = positive)]
+    pub bandwidth: Option<f64>,
+    /// SRAM's bandwidth in GB/s [default: 25, or as above]
+    #[arg(long, value_name = "GB/S", value_parser = positive)]
+    pub sram_bandwidth: Option<f64>,
+    /// Cycles from a read request to its first data, of DRAM and SRAM [default: 100, or as above]
+    #[arg(long, value_name = "CYCLES")]
+    pub latency: Option<u32>,
+    /// Time of a register write in ns [default: 100, or as above]
+    #[arg(long, value_name = "NS", value_parser = positive)]
+    pub register_write: Option<f64>,
+}
+
+impl BoardArguments {
+    /// The conditions; `usual` are those that the options leave out.
+    pub fn conditions(&self, usual: Conditions) -> Conditions {
+        Conditions {
+            clock: self.clock.unwrap_or(usual.clock),
+            dram: self.bandwidth.unwrap_or(usual.dram),
+            sram: self.sram_bandwidth.unwrap_or(usual.sram),
+            latency: self.latency.unwrap_or(usual.latency),
+            register_write: self.register_write.unwrap_or(usual.register_write),
+        }
+    }
+}
+
 /// Compiles a trained network to a loadable for one configuration of NVDLA.
 #[derive(Parser)]
 #[command(name = "nvdla_compiler", version)]
@@ -50,7 +84,9 @@ pub struct Arguments {
     pub output: Option<PathBuf>,
     /// The configuration of the hardware
     #[arg(long, alias = "configtarget", value_name = "NAME", value_parser = configuration)]
-    pub config: &'static Config,
+    pub config: Board,
+    #[command(flatten)]
+    pub board: BoardArguments,
     /// The precision of weights and activations
     #[arg(long, alias = "cprecision", value_enum, default_value_t = Precision::Int8)]
     pub precision: Precision,
@@ -171,8 +207,7 @@ pub enum Winograds {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Goal {
-    /// Less time: a convolution is computed in bands of lines where that lets its input be fetched ahead, if the time that this
-    /// saves is worth the bytes in the loadable
+    /// Less time: a convolution is computed in bands of lines where that lets its input be fetched ahead
     Time,
     /// A smaller loadable: each layer is computed as a whole
     Size,
@@ -195,8 +230,21 @@ pub enum Resizing {
     Crop,
 }
 
-fn configuration(name: &str) -> Result<&'static Config, String> {
-    nvdla_runtime::configuration::find(name).map_err(|error| error.to_string())
+fn configuration(name: &str) -> Result<Board, String> {
+    configuration::board(name).map_err(|error| error.to_string())
+}
+
+/// A number above 0.
+///
+/// # Errors
+///
+/// If the text is something else.
+pub fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        Ok(_) => Err("it must be above 0".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {

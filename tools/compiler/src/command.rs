@@ -76,10 +76,10 @@ pub(crate) fn compiler(arguments: &Arguments) -> Result<Compiler, Box<dyn Error>
         Precision::Int8 | Precision::Mixed => nvdla_uapi::reg::values::Precision::Int8,
         Precision::Fp16 => nvdla_uapi::reg::values::Precision::Fp16,
     };
-    let mut compiler =
-        Compiler::new(arguments.config).precision(precision).granularity(granularity(arguments)).bytes(match arguments
-            .input
-        {
+    let mut compiler = Compiler::new(arguments.config.config)
+        .precision(precision)
+        .granularity(granularity(arguments))
+        .bytes(match arguments.input {
             Input::I8 => Bytes::Seven,
             Input::U8 => Bytes::Eight,
         });
@@ -105,7 +105,7 @@ pub(crate) fn compiler(arguments: &Arguments) -> Result<Compiler, Box<dyn Error>
         Goal::Size => Optimize::Size,
         Goal::Memory => Optimize::Memory,
     });
-    compiler = compiler.sram(arguments.sram);
+    compiler = compiler.sram(arguments.sram).conditions(arguments.board.conditions(arguments.config.conditions));
     if let Some(preprocess) = preprocess(arguments) {
         compiler = compiler.preprocess(preprocess);
     }

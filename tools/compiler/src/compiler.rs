@@ -21,6 +21,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nvdla_estimate::Conditions;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
@@ -199,6 +200,13 @@ impl Compiler {
     #[must_use]
     pub fn sram(mut self, bytes: u64) -> Self {
         self.options.sram = bytes;
+        self
+    }
+
+    /// The clock, the memories and the bus of the board, by which times are estimated.
+    #[must_use]
+    pub fn conditions(mut self, conditions: Conditions) -> Self {
+        self.options.conditions = conditions;
         self
     }
 

@@ -137,7 +137,7 @@ fn divide(arguments: &Arguments, path: &Path, options: &Options) -> Result<(), B
     let inside: usize = divided.groups.iter().map(|group| group.nodes.len()).sum();
     let (groups, cycles): (_, u64) =
         (divided.groups.len(), divided.groups.iter().map(|group| group.report.cycles).sum());
-    let (config, nodes) = (arguments.config.name, survey.nodes.len());
+    let (config, nodes) = (arguments.config.config.name, survey.nodes.len());
     print(&if arguments.json {
         let divided = serde_json::json!({
             "folder": folder.display().to_string(),
@@ -186,7 +186,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let mut compiler = compiler(arguments)?.progress(move |what, done| shown.tell(what, done));
     if arguments.check {
         compiler.check(&model).map_err(|error| proposing(error, path, &options, &compiler))?;
-        let (config, nodes) = (arguments.config.name, model.graph.nodes.len());
+        let (config, nodes) = (arguments.config.config.name, model.graph.nodes.len());
         return print(&if arguments.json {
             let checked =
                 serde_json::json!({"model": path.display().to_string(), "configuration": config, "nodes": nodes});
@@ -255,7 +255,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let count = report.buffers.iter().filter(|buffer| buffer.sram).count();
         writeln!(
             text,
-            "SRAM: {} of {} bytes, {count} tensors; with the profile's defaults {} estimated cycles, {} with all in DRAM",
+            "SRAM: {} of {} bytes, {count} tensors; {} estimated cycles, {} with all in DRAM",
             sram.pool, sram.limit, sram.cycles, sram.cycles_in_dram
         )?;
     }

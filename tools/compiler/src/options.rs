@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use nvdla_estimate::Conditions;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
@@ -34,14 +35,15 @@ pub struct Options {
     pub optimize: Optimize,
     /// Bytes of the device's SRAM in which tensors may lie, where the configuration has a memory interface for it; 0 for none.
     pub sram: u64,
+    /// The clock, the memories and the bus of the board, by which times are estimated.
+    pub conditions: Conditions,
 }
 
 /// What the order of operations is chosen for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Optimize {
-    /// Time: a convolution is divided into bands of lines, whose input is fetched during the band before, where the relative
-    /// gain in time is at least four times the relative growth of the loadable. With SRAM, runs of steps are computed in bands, too,
-    /// where that takes less time.
+    /// Time: a convolution is divided into bands of lines, whose input is fetched during the band before, where that takes less
+    /// time. With SRAM, runs of steps are computed in bands, too, where that takes less time.
     #[default]
     Time,
     /// The loadable's size: each step is computed as a whole.
@@ -68,6 +70,7 @@ impl Options {
             winograd: None,
             optimize: Optimize::default(),
             sram: 0,
+            conditions: Conditions::default(),
         }
     }
 }

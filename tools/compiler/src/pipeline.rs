@@ -37,7 +37,7 @@ use crate::passes::inputs::inputs;
 use crate::passes::place::place;
 use crate::passes::scales::{scales, unsaturated};
 use crate::passes::widen::widen;
-use crate::schedule::cost::Sram;
+use crate::schedule::cost::{Cost, Sram};
 use crate::schedule::memory::Plan;
 use crate::schedule::prefetch::{self, Bands};
 use crate::schedule::program::{Cube, Program};
@@ -122,12 +122,13 @@ pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Obse
     graph.budget.check().map_err(Error::Network)?;
 
     // Its program.
-    let sram = (target.sram > 0).then(|| Sram::new(config, target.sram));
+    let cost = Cost::new(config, &target.conditions);
+    let sram = (target.sram > 0).then(|| Sram { size: target.sram, cost: cost.clone() });
     let candidates = Candidates { lowering: &lowering, lowered: &lowered, sram: sram.as_ref(), goal: options.optimize };
     let (Planned { program, plan, warnings }, division) = candidates.best()?;
     check::check(&program, &plan)?;
-    let loadable = loadable::emit(&program, &plan)?;
-    let mut report = report::report(&program, &plan, sram.as_ref(), errors);
+    let loadable = loadable::emit(&program, &plan, &target.conditions)?;
+    let mut report = report::report(&program, &plan, &cost, sram.as_ref(), errors);
     report.describe(graph, &lowered.net, &scales, precision);
     report.warnings = warnings;
     if precision == Precision::Fp16 {
@@ -200,7 +201,7 @@ impl Candidates<'_> {
         let pool = whole.plan.activations();
         let cycles = match self.sram {
             Some(sram) => sram.cycles(&whole.program),
-            None => report::report(&whole.program, &whole.plan, None, Vec::new()).cycles,
+            None => self.lowering.cost.cycles(&whole.program, |id| whole.program.in_sram(id)),
         };
         let Lowering { placed, buffers, cost, .. } = self.lowering;
         let numbers: &[Numbers] = &self.lowered.numbers;
@@ -227,7 +228,7 @@ impl Candidates<'_> {
         let (mut program, warnings) = self.lowering.clone().program(numbers, tables, stripes, flying)?;
         fly::join(&mut program);
         let bands = match self.goal {
-            Optimize::Time => Bands::Worth,
+            Optimize::Time => Bands::Fastest,
             Optimize::Prefetch => Bands::Most,
             Optimize::Size | Optimize::Memory | Optimize::Pool(_) => {
                 let plan = memory::plan(&mut program, self.sram)?;

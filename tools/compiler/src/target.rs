@@ -2,6 +2,7 @@
 
 //! The hardware that a network is compiled for, and its limits. Each limit that a register field sets is that field's maximum.
 
+use nvdla_estimate::Conditions;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{cdma, csc, pdp, rbk};
@@ -47,6 +48,8 @@ pub struct Target {
     pub precision: Precision,
     /// Bytes of SRAM in which tensors may lie; 0 for none.
     pub sram: u64,
+    /// The clock, the memories and the bus.
+    pub conditions: Conditions,
 }
 
 impl Target {
@@ -56,7 +59,7 @@ impl Target {
     ///
     /// If the configuration lacks the precision or the memory.
     pub fn new(options: &Options) -> Result<Self, Error> {
-        let Options { config, precision, sram, .. } = *options;
+        let Options { config, precision, sram, conditions, .. } = *options;
         if !config.has_feature_type(precision) {
             return Err(Error::Network(format!("{} has no {precision:?}", config.name)));
         }
@@ -69,7 +72,7 @@ impl Target {
         if sram > 0 && !config.secondary_memif {
             return Err(Error::Network(format!("{} has no memory interface for SRAM", config.name)));
         }
-        Ok(Self { config, precision, sram })
+        Ok(Self { config, precision, sram, conditions })
     }
 }
 

@@ -13,6 +13,7 @@ use std::process::{Command, Output};
 
 use nvdla_compiler::import::onnx::proto;
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::profile::Conditions;
 use nvdla_uapi::config::Config;
 use prost::Message as _;
 use tempfile::TempDir;
@@ -173,6 +174,30 @@ fn convolution(folder: &Folder, name: &str, weight: f32) -> String {
     let weights = [[0; 4].to_vec(), weight.to_le_bytes().repeat(288)].concat();
     fs::write(folder.path(&format!("{name}.bin")), weights).unwrap();
     path
+}
+
+/// The loadable has the conditions that it was compiled for, unless they are the defaults.
+#[test]
+fn conditions_are_remembered() {
+    let folder = Folder::new();
+    let model = example("lenet.onnx");
+    let board = folder.path("board.json");
+    let text = r#"{"name": "board", "base": "nv_full", "conditions": {"dram_gb_s": 3.5, "latency_cycles": 7}}"#;
+    fs::write(&board, text).unwrap();
+    let compiled = |config: &str, options: &[&str]| {
+        let file = folder.path("model.nvdla");
+        let output = run(&[&[&model, "-o", &file, "--config", config, "--precision", "fp16"], options].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Loadable::open(&file).unwrap().names().unwrap().conditions
+    };
+    let usual = Conditions::default();
+    assert_eq!(compiled("nv_full", &[]), usual);
+    let slow = Conditions { dram: 2.0, clock: 200.0, ..usual };
+    assert_eq!(compiled("nv_full", &["--bandwidth", "2", "--clock", "200"]), slow);
+    assert_eq!(compiled(&board, &[]), Conditions { dram: 3.5, latency: 7, ..usual });
+    assert_eq!(compiled(&board, &["--latency", "9"]), Conditions { dram: 3.5, latency: 9, ..usual });
+    let file = folder.path("other.nvdla");
+    assert!(error(&[&model, "-o", &file, "--config", "nv_small", "--bandwidth", "0"]).contains("it must be above 0"));
 }
 
 #[test]

@@ -21,6 +21,7 @@
 
 mod bdma;
 mod cdp;
+mod conditions;
 mod conv;
 mod estimate;
 mod measured;
@@ -30,10 +31,10 @@ mod pipeline;
 mod rubik;
 mod schedule;
 mod sdp;
-pub mod usual;
 
 pub use bdma::{bdma, BdmaShape};
 pub use cdp::{cdp, CdpShape};
+pub use conditions::Conditions;
 pub use conv::{ConvShape, Image};
 pub use estimate::{Estimate, Limit};
 pub use measured::Measured;

@@ -3,6 +3,7 @@
 //! The command line.
 
 use clap::{ArgAction, Parser, ValueEnum};
+use nvdla_compiler::arguments::BoardArguments;
 use nvdla_runtime::device::Selection;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -149,26 +150,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.json", num_args = 0..=1, require_equals = true)]
     pub(crate) profile: Option<Option<PathBuf>>,
 
-    /// The hardware's clock in MHz, for --profile
-    #[arg(long, value_name = "MHZ", default_value_t = 1000.0, value_parser = positive)]
-    pub(crate) clock: f64,
-
-    /// DRAM's bandwidth in GB/s, for --profile [default: 10; on a simulator of the RTL, the simulator's]
-    #[arg(long, value_name = "GB/S", value_parser = positive)]
-    pub(crate) bandwidth: Option<f64>,
-
-    /// SRAM's bandwidth in GB/s, for --profile [default: 25; on a simulator of the RTL, the simulator's]
-    #[arg(long, value_name = "GB/S", value_parser = positive)]
-    pub(crate) sram_bandwidth: Option<f64>,
-
-    /// Cycles from a read request to its first data, of DRAM and SRAM, for --profile [default: 100; on a simulator of the
-    /// RTL, the simulator's]
-    #[arg(long, value_name = "CYCLES")]
-    pub(crate) latency: Option<u32>,
-
-    /// Time of a register write in ns, for --profile [default: 100; on a simulator of the RTL, two cycles]
-    #[arg(long, value_name = "NS", value_parser = positive)]
-    pub(crate) register_write: Option<f64>,
+    /// What --profile leaves out of these is the simulator's on a simulator of the RTL, else the loadable's.
+    #[command(flatten)]
+    pub(crate) board: BoardArguments,
 
     /// Write a waveform of the design (with --device rtl:PROGRAM, built for it)
     #[arg(long, value_name = "FILE")]
@@ -190,14 +174,6 @@ pub(crate) enum ChannelOrder {
     Bgr,
     /// Red, green, blue
     Rgb,
-}
-
-pub(crate) fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        Ok(_) => Err("it must be above 0".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 fn color(text: &str) -> Result<[u8; 3], String> {

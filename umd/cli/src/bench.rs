@@ -40,7 +40,7 @@ pub(crate) struct Args {
     iterations: Option<u64>,
 
     /// End after this many seconds [default: 5, or no limit with --iterations]
-    #[arg(long, value_name = "SECONDS", value_parser = crate::args::positive)]
+    #[arg(long, value_name = "SECONDS", value_parser = nvdla_compiler::arguments::positive)]
     duration: Option<f64>,
 
     /// Runs per context before the measurement

@@ -375,6 +375,10 @@ pub(crate) struct Estimate {
     pub(crate) macs: u64,
     pub(crate) bytes: u64,
     pub(crate) cycles: u64,
+    /// Of each layer, the cycles of the unit or memory that is busy longest
+    pub(crate) bound_layers_cycles: u64,
+    /// The cycles of the unit or memory that is busy longest in the whole network
+    pub(crate) bound_network_cycles: u64,
     pub(crate) milliseconds: f64,
     /// On a device that counts cycles
     pub(crate) measured_cycles: Option<u64>,
@@ -452,6 +456,8 @@ impl From<&Profile> for Estimate {
             macs: profile.macs(),
             bytes: profile.bytes().total(),
             cycles: profile.cycles(),
+            bound_layers_cycles: profile.bounds().layers,
+            bound_network_cycles: profile.bounds().whole,
             milliseconds: profile.milliseconds(),
             measured_cycles: profile.measured_cycles(),
         }

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     let mut profile = match &args.profile {
         Some(_) => {
             let config = config.unwrap_or_else(|| device::recognise(&loadable).config);
-            Some(Profile::new(&loadable, config, conditions(args, &selection, config))?)
+            Some(Profile::new(&loadable, config, conditions(args, &selection, config, &loadable))?)
         }
         None => None,
     };
@@ -168,27 +168,22 @@ fn selection(args: &Args) -> Result<Selection, Failure> {
     Ok(selection)
 }
 
-/// The hardware conditions from the options; what they leave out comes from the simulator, or is a usual value.
-fn conditions(args: &Args, selection: &Selection, config: &Config) -> Conditions {
-    let mut usual = Conditions { clock: args.clock, ..Conditions::default() };
+/// The hardware conditions from the options; what they leave out comes from the simulator, or from the loadable.
+fn conditions(args: &Args, selection: &Selection, config: &Config, loadable: &Loadable) -> Conditions {
+    let mut usual = loadable.names().map_or_else(Conditions::default, |names| names.conditions);
     if let Selection::Rtl(simulator) = selection {
+        let clock = args.board.clock.unwrap_or(usual.clock);
         // Converts bytes per cycle to GB/s. Without a limit both directions have the width of the bus.
         let bandwidth = |limit: f64, width: u32| {
             let bytes = if limit > 0.0 { limit } else { 2.0 * f64::from(width / 8) };
-            bytes * args.clock / 1e3
+            bytes * clock / 1e3
         };
         let memory = simulator.memory();
         usual.latency = memory.latency;
         usual.dram = bandwidth(memory.bandwidth, config.primary.width);
         usual.sram = bandwidth(memory.sram_bandwidth, config.secondary.unwrap_or(config.primary).width);
         // A posted write takes a cycle or two (docs/rtl.md).
-        usual.register_write = 2e3 / args.clock;
+        usual.register_write = 2e3 / clock;
     }
-    Conditions {
-        clock: args.clock,
-        dram: args.bandwidth.unwrap_or(usual.dram),
-        sram: args.sram_bandwidth.unwrap_or(usual.sram),
-        latency: args.latency.unwrap_or(usual.latency),
-        register_write: args.register_write.unwrap_or(usual.register_write),
-    }
+    args.board.conditions(usual)
 }

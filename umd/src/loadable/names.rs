@@ -5,7 +5,10 @@
 
 use std::fmt;
 
+use nvdla_estimate::Conditions;
 use serde_json::Value;
+
+use crate::conditions;
 
 /// The blob's name. No memory contains it, so that other runtimes ignore it.
 pub const BLOB: &str = "nvdla-names";
@@ -15,6 +18,8 @@ pub const BLOB: &str = "nvdla-names";
 pub struct Names {
     /// The name of the hardware configuration that the network was compiled for.
     pub configuration: Option<String>,
+    /// The conditions by which the compiler estimated times.
+    pub conditions: Conditions,
     /// For each input, in the order of the bind ids.
     pub inputs: Vec<Scale>,
     /// For each output.
@@ -200,6 +205,10 @@ impl Names {
         };
         Some(Self {
             configuration: text(&value["configuration"]),
+            conditions: match &value["conditions"] {
+                Value::Null => Conditions::default(),
+                conditions => conditions::parse(conditions).ok()?,
+            },
             inputs: value["inputs"].as_array()?.iter().map(scale).collect::<Option<_>>()?,
             outputs: value["outputs"].as_array()?.iter().map(scale).collect::<Option<_>>()?,
             layers: value["steps"].as_array()?.iter().map(layer).collect::<Option<_>>()?,

@@ -11,25 +11,16 @@ mod trace;
 
 use std::fmt;
 
-use nvdla_estimate::{schedule, Host, Interface, Memory, Shape, Step, Writes};
-pub use nvdla_estimate::{Bytes, Limit};
+use nvdla_estimate::{schedule, Memory, Shape, Step, Writes};
+pub use nvdla_estimate::{Bytes, Conditions, Limit};
 use nvdla_uapi::config::Config;
-use nvdla_uapi::desc::{MemoryType, Operation, Surface};
-pub use rows::{Conditions, Profile, Row};
+use nvdla_uapi::desc::{MemoryType, OpType, Operation, Surface};
+pub use rows::{Bounds, Profile, Row};
 
 use crate::device::Measured;
 use crate::loadable::Loadable;
 use crate::operations::{self, NetworkOperation};
 use crate::session::{Completed, Error};
-
-impl Conditions {
-    /// The memory's properties in cycles.
-    fn memory(&self) -> Memory {
-        // GB/s over MHz is 1000 bytes per cycle.
-        let interface = |bandwidth: f64| Interface { latency: self.latency, bandwidth: bandwidth * 1e3 / self.clock };
-        Memory { dram: interface(self.dram), sram: interface(self.sram) }
-    }
-}
 
 impl Profile {
     /// Estimates the tasks for NVDLA of a loadable.
@@ -39,7 +30,9 @@ impl Profile {
     /// When a descriptor is missing or cannot be read.
     pub fn new(loadable: &Loadable, config: &'static Config, conditions: Conditions) -> Result<Self, Error> {
         let operations = operations::operations(loadable)?;
-        let names = loadable.names().unwrap_or_default();
+        let names = loadable.names();
+        let compiled_for = names.as_ref().map(|names| names.conditions).filter(|known| *known != conditions);
+        let names = names.unwrap_or_default();
         let writes = driver::writes(loadable, config);
         // The loadable's operations are in the order of tasks and lists. An operation that takes data on the fly comes after the
         // one that passes them.
@@ -68,6 +61,10 @@ impl Profile {
                 source,
                 bytes: Bytes::default(),
                 compute: 0,
+                busy: match &shape {
+                    Shape::Conv(shape) => shape.mac_cycles(config),
+                    _ => 0,
+                },
                 cycles: 0,
                 limit: Limit::Throughput,
                 start: 0,
@@ -76,23 +73,48 @@ impl Profile {
                 measured: None,
             });
         }
-        let host = Host::new(conditions.register_write * conditions.clock / 1e3);
-        let slots = schedule(&steps, config, &conditions.memory(), host);
+        let slots = schedule(&steps, config, &conditions.memory(), conditions.host());
         for (row, slot) in rows.iter_mut().zip(slots) {
             row.bytes = slot.estimate.bytes;
             row.compute = slot.estimate.compute;
+            row.busy = if row.unit == OpType::Conv { row.busy } else { row.compute };
             row.cycles = slot.estimate.cycles;
             row.limit = slot.estimate.limit;
             row.start = slot.start;
             row.group = slot.cycles;
             row.group_limit = slot.limit;
         }
-        Ok(Self { config, conditions, rows })
+        Ok(Self { config, conditions, compiled_for, rows })
     }
 
     /// Cycles from the first operation to the end of the last.
     pub fn cycles(&self) -> u64 {
         self.rows.iter().map(|row| row.start + row.group).max().unwrap_or(0)
+    }
+
+    /// Cycles that no driver and no order of operations can go below, because each unit and each memory is busy for that long: of
+    /// each layer by itself, and of the whole network.
+    pub fn bounds(&self) -> Bounds {
+        let memory = self.conditions.memory();
+        let mut bounds = Bounds::default();
+        let mut layer = Busy::default();
+        let mut whole = Busy::default();
+        let mut before = None;
+        for row in &self.rows {
+            // What runs together counts as one layer.
+            if row.source.is_none() {
+                let name = row.layer.as_deref();
+                if name.is_none() || before != Some(name) {
+                    bounds.layers += std::mem::take(&mut layer).cycles(&memory);
+                }
+                before = Some(name);
+            }
+            layer.add(row);
+            whole.add(row);
+        }
+        bounds.layers += layer.cycles(&memory);
+        bounds.whole = whole.cycles(&memory);
+        bounds
     }
 
     /// Milliseconds from the first operation to the end of the last.
@@ -127,6 +149,26 @@ impl Profile {
     /// The estimate as a trace for Perfetto, with one track per unit.
     pub fn to_trace(&self) -> String {
         trace::json(self)
+    }
+}
+
+/// What keeps the hardware busy.
+#[derive(Default)]
+struct Busy {
+    /// Cycles of each unit.
+    units: [u64; OpType::ALL.len()],
+    bytes: Bytes,
+}
+
+impl Busy {
+    fn add(&mut self, row: &Row) {
+        self.units[row.unit as usize] += row.busy;
+        self.bytes += row.bytes;
+    }
+
+    fn cycles(&self, memory: &Memory) -> u64 {
+        let (dram, sram) = self.bytes.cycles(memory);
+        self.units.iter().fold(dram.max(sram), |longest, &unit| longest.max(unit))
     }
 }
 
@@ -169,12 +211,10 @@ fn handed_over(operation: &NetworkOperation) -> Option<usize> {
 impl fmt::Display for Profile {
     /// Writes a table: one row per operation, then the totals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Conditions { clock, dram, sram, latency, register_write } = self.conditions;
-        writeln!(
-            f,
-            "estimate for {} at {clock} MHz, DRAM {dram} GB/s, SRAM {sram} GB/s, {latency} cycles of latency, {register_write} ns per register write",
-            self.config.name
-        )?;
+        writeln!(f, "estimate for {} at {}", self.config.name, self.conditions)?;
+        if let Some(other) = self.compiled_for {
+            writeln!(f, "the network was compiled for {other}")?;
+        }
         let measured = self.measured_cycles();
         let width = self.rows.iter().map(|row| row.shape.len()).max().unwrap_or(0).max(5);
         writeln!(
@@ -221,6 +261,14 @@ impl fmt::Display for Profile {
             self.milliseconds(),
             1e3 / self.milliseconds().max(f64::MIN_POSITIVE),
             100.0 * busy
+        )?;
+        let Bounds { layers, whole } = self.bounds();
+        let over = |bound: u64| cycles as f64 / bound.max(1) as f64;
+        writeln!(
+            f,
+            "bounds: {layers} cycles layer by layer ({:.2} times that), {whole} of the whole network ({:.2})",
+            over(layers),
+            over(whole)
         )?;
         if let Some(measured) = measured {
             let sum = |of: fn(Measured) -> u64| self.rows.iter().filter_map(|row| row.measured).map(of).sum::<u64>();

@@ -2,34 +2,11 @@
 
 //! The values of an estimate: the conditions, and one row per operation.
 
-use nvdla_estimate::{usual, Bytes, Limit};
+use nvdla_estimate::{Bytes, Conditions, Limit};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
 
 use crate::device::Measured;
-
-/// The conditions: clock, memory and bus.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Conditions {
-    /// Clock in MHz.
-    pub clock: f64,
-    /// Bandwidth of DRAM, reads and writes together, in GB/s.
-    pub dram: f64,
-    /// Bandwidth of SRAM behind the secondary memory interface in GB/s.
-    pub sram: f64,
-    /// Cycles from a read request to its first data, of both memories.
-    pub latency: u32,
-    /// Time of a register write in ns.
-    pub register_write: f64,
-}
-
-impl Default for Conditions {
-    /// Those of [`nvdla_estimate::usual`] at 1 GHz, where a byte per cycle is 1 GB/s and a cycle 1 ns.
-    fn default() -> Self {
-        let (dram, sram) = (usual::DRAM, usual::SRAM);
-        Self { clock: 1000.0, dram, sram, latency: usual::LATENCY, register_write: usual::REGISTER_WRITE }
-    }
-}
 
 /// An operation's estimate.
 #[derive(Clone, Debug)]
@@ -50,6 +27,8 @@ pub struct Row {
     pub bytes: Bytes,
     /// Cycles that the unit needs for the computation.
     pub compute: u64,
+    /// Cycles that the unit is busy at its full throughput: for a convolution, those of the multiply-accumulate cells.
+    pub busy: u64,
     /// Cycles that the operation takes without others.
     pub cycles: u64,
     /// What limits it.
@@ -66,6 +45,15 @@ pub struct Row {
     pub measured: Option<Measured>,
 }
 
+/// Bounds of a network's time in cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// The sum over layers: of each, the time of the unit or memory that is busy longest.
+    pub layers: u64,
+    /// The time of the unit or memory that is busy longest in all operations together.
+    pub whole: u64,
+}
+
 /// A network's estimate.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -73,6 +61,8 @@ pub struct Profile {
     pub config: &'static Config,
     /// The conditions.
     pub conditions: Conditions,
+    /// The conditions that the network was compiled for, if they are others and the loadable says them.
+    pub compiled_for: Option<Conditions>,
     /// One row per operation.
     pub rows: Vec<Row>,
 }

@@ -9,6 +9,8 @@
 //! In Winograd mode the sequencer takes tiles of 4 x 4 inputs for 2 x 2 outputs. Its output is whole tiles of 4 x 4, and the
 //! padding behind its input fills the last tiles (register manual; the hardware project's `NV_NVDLA_CDMA_wg.v`).
 
+use std::borrow::Cow;
+
 use nvdla_estimate::{ConvShape, Cube as Volume, SdpShape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, DataFormat, MemoryType, PixelOverride};
@@ -42,6 +44,19 @@ fn axes(conv: &Convolution, input: &View, output: &View) -> [Axis; 2] {
         stride: conv.op.stride[at] as u32,
         pad: pads[at] as u32,
     })
+}
+
+/// A convolution whose windows have one line reads only the lines that its vertical stride leaves: CDMA reads any distance between
+/// lines (`D_LINE_STRIDE`). The input then has these lines, and the stride is 1.
+fn skipping<'a>(conv: &'a Convolution, source: &mut View, target: &View) -> Cow<'a, Convolution> {
+    let [stride, _] = conv.op.stride;
+    let alone = conv.op.kernel[0] == 1 && conv.op.padding.top == 0 && conv.op.padding.bottom == 0;
+    let lines = source.line_stride.checked_mul(stride as u32).filter(|_| alone && stride > 1 && target.height > 1);
+    let Some(line_stride) = lines.filter(|_| source.format == Format::Feature) else { return Cow::Borrowed(conv) };
+    (source.line_stride, source.height) = (line_stride, target.height);
+    let mut conv = conv.clone();
+    conv.op.stride[0] = 1;
+    Cow::Owned(conv)
 }
 
 /// The order of a block's weights in memory.
@@ -98,8 +113,9 @@ impl Lowering<'_> {
     pub(crate) fn convolution(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let Kind::Convolution(conv) = &step.kind else { return Ok(()) };
         let name = self.placed.net.tensors[step.output].name.clone();
-        let (source, target) = self.ends(step);
+        let (mut source, target) = self.ends(step);
         limits(&name, conv)?;
+        let conv = &skipping(conv, &mut source, &target);
         let mode = match source.format {
             Format::Pixel(_) => Mode::Image,
             Format::Feature if numbers.winograd => Mode::Winograd,

@@ -63,14 +63,14 @@ impl<'a> Lowering<'a> {
         scales: &'a [Scale],
         given: &Given,
     ) -> Result<Self, Error> {
-        let Target { config, precision, .. } = *target;
+        let Target { config, precision, conditions, .. } = *target;
         let mut lowering = Self {
             config,
             precision,
             program: Program::new(name.to_owned(), config, precision),
             placed,
             scales,
-            cost: Cost::new(config),
+            cost: Cost::new(config, &conditions),
             buffers: HashMap::new(),
             band: None,
             inside: HashMap::new(),

@@ -6,11 +6,13 @@
 //! memory, and so has each list of descriptors of each task. Memory n has address n. A task's address list begins with its network
 //! descriptor. Then come constants, pools, inputs and outputs, which all tasks share, and then the task's own lists.
 
+use nvdla_runtime::conditions;
 use nvdla_runtime::loadable::names;
 use nvdla_runtime::loadable::write::{Address, Blob, Contents, Event, Memory, Relocation, Submit, Task, Tensor};
 use nvdla_runtime::loadable::{
     DataCategory, DataFormat, DataType, EventOp, Interface, MemoryDomain, MemoryFlags, PixelFormat, Version,
 };
+use nvdla_runtime::profile::Conditions;
 use nvdla_uapi::desc::{
     self, cdp_surface, conv_surface, data_cube, pdp_surface, rubik_surface, sdp_surface, Descriptor, MemoryType, Wire,
 };
@@ -50,7 +52,7 @@ enum Stride {
 }
 
 /// Makes the loadable's bytes.
-pub fn emit(program: &Program, plan: &Plan) -> Result<Vec<u8>, Error> {
+pub fn emit(program: &Program, plan: &Plan, conditions: &Conditions) -> Result<Vec<u8>, Error> {
     let mut emitter = Emitter::new(program, plan);
     for (index, task) in program.tasks.iter().enumerate() {
         let number = index as u16;
@@ -64,7 +66,7 @@ pub fn emit(program: &Program, plan: &Plan) -> Result<Vec<u8>, Error> {
         };
         emitter.task(number, interface, network, own);
     }
-    emitter.names();
+    emitter.names(conditions);
     emitter.contents.to_bytes().map_err(|error| Error::Network(error.to_string()))
 }
 
@@ -124,7 +126,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Adds the blob with the nodes that each operation computes. No memory refers to it, so other runtimes ignore it.
-    fn names(&mut self) {
+    fn names(&mut self, conditions: &Conditions) {
         let operations = self.program.tasks.iter().map(|task| -> Vec<usize> {
             match task {
                 Lowered::Dla(operations) => operations.iter().map(|operation| operation.step).collect(),
@@ -137,7 +139,7 @@ impl<'a> Emitter<'a> {
             layer.extend(step.nodes.iter().map(|node| serde_json::json!(node)));
             layer
         });
-        let names = serde_json::json!({
+        let mut names = serde_json::json!({
             "version": 2,
             "network": self.program.name,
             "configuration": self.program.config.name,
@@ -147,6 +149,9 @@ impl<'a> Emitter<'a> {
             "steps": steps.collect::<Vec<_>>(),
             "tasks": operations.collect::<Vec<_>>(),
         });
+        if *conditions != Conditions::default() {
+            names["conditions"] = conditions::to_json(conditions);
+        }
         let data = names.to_string().into_bytes();
         self.contents.blobs.push(Blob { name: names::BLOB.to_owned(), data, ..Default::default() });
     }

@@ -167,10 +167,15 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-/// Describes a program. The cycles are for the conditions of [`nvdla_estimate::usual`].
-pub(crate) fn report(program: &Program, plan: &Plan, sram: Option<&Sram>, tables: Vec<(String, f64)>) -> Report {
+/// Describes a program.
+pub(crate) fn report(
+    program: &Program,
+    plan: &Plan,
+    cost: &Cost,
+    sram: Option<&Sram>,
+    tables: Vec<(String, f64)>,
+) -> Report {
     let config = program.config;
-    let cost = Cost::new(config).with_sram();
     let mut operations = Vec::new();
     for (task, list) in program.tasks.iter().enumerate() {
         let mut add = |index: usize, step: usize, unit: &'static str, source: &Cube, target: &Cube| {

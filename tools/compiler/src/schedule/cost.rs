@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use nvdla_estimate::{self as estimate, usual, ConvShape, Host, Memory, PdpShape, SdpShape, Shape, Slot, Writes};
+use nvdla_estimate::{self as estimate, Conditions, ConvShape, Host, Memory, PdpShape, SdpShape, Shape, Slot, Writes};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{DataCube, MemoryType};
 
@@ -16,7 +16,7 @@ use super::program::{Base, Cube, Operation, Program, Task, Unit};
 pub struct Cost {
     config: &'static Config,
     memory: Memory,
-    register_write: f64,
+    host: Host,
 }
 
 /// SRAM in which buffers may lie.
@@ -29,11 +29,6 @@ pub struct Sram {
 }
 
 impl Sram {
-    /// SRAM of that many bytes.
-    pub(crate) fn new(config: &'static Config, size: u64) -> Self {
-        Self { size, cost: Cost::new(config).with_sram() }
-    }
-
     /// Estimated cycles of all operations of NVDLA.
     pub(crate) fn cycles(&self, program: &Program) -> u64 {
         self.cost.cycles(program, |id| program.in_sram(id))
@@ -53,34 +48,23 @@ pub(crate) struct StepTime {
 
 impl Cost {
     /// The conditions for decisions and reports: those of the runtime's `--profile`.
-    pub(crate) fn new(config: &'static Config) -> Self {
-        let memory = Memory::new(config, usual::LATENCY, usual::DRAM);
-        Self { config, memory, register_write: usual::REGISTER_WRITE }
-    }
-
-    /// The same with SRAM of the usual speed.
-    pub(crate) fn with_sram(mut self) -> Self {
-        self.memory.sram.bandwidth = usual::SRAM.min(self.memory.sram.bandwidth);
-        self
-    }
-
-    fn host(&self) -> Host {
-        Host::new(self.register_write)
+    pub(crate) fn new(config: &'static Config, conditions: &Conditions) -> Self {
+        Self { config, memory: conditions.memory(), host: conditions.host() }
     }
 
     /// Cycles from the end of an operation to the start of one that waits for it.
     pub(crate) fn hand_over(&self) -> u64 {
-        self.host().hand_over
+        self.host.hand_over
     }
 
     /// Cycles of the register writes of a further part of a layer.
     pub(crate) fn part_writes(&self) -> u64 {
-        self.host().cycles(Writes::OF_PART.registers)
+        self.host.cycles(Writes::OF_PART.registers)
     }
 
     /// Cycles in which DRAM moves some bytes.
     pub(crate) fn moving(&self, bytes: u64) -> u64 {
-        bytes / self.memory.dram.bandwidth as u64
+        (bytes as f64 / self.memory.dram.bandwidth) as u64
     }
 
     /// Cycles of operations that run together: a convolution, SDP, and a pooling on the fly.
@@ -117,7 +101,7 @@ impl Cost {
             }
             before = [before[1], group];
         }
-        estimate::schedule(&steps, self.config, &self.memory, self.host())
+        estimate::schedule(&steps, self.config, &self.memory, self.host)
     }
 
     /// The cycle in which the last of some operations of a task ends.

@@ -11,6 +11,10 @@
 //! running one does (`nvdla_estimate::schedule`). So the best division of a layer depends on that of the layers beside it. The
 //! search goes through the layers in their order. For each it tries all divisions, after each of the best divisions of the layers
 //! before, and keeps those that end first by that estimate.
+//!
+//! A layer that lowering has cut by lines, because its input does not fit beside one kernel group, is divided as a whole: bands that
+//! leave space for all weights read these once. Weights of operations that stay as they are get the banks that are free, or those
+//! that the operations before have.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{ConvOp, DataFormat};
@@ -27,16 +31,12 @@ use crate::target::TILE;
 const BANDS: u32 = 4;
 /// The number of divisions of the layers so far that the search keeps.
 const KEPT: usize = 16;
-/// Bytes of the descriptors of a convolution and its SDP operation in the loadable.
-const DESCRIPTORS: u64 = 1600;
-/// The least ratio of the relative gain in time to the relative growth of the loadable.
-const WORTH: u64 = 4;
 
 /// How many bands are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bands {
-    /// Those whose time is worth their bytes in the loadable.
-    Worth,
+    /// Those that take the least time.
+    Fastest,
     /// As many as possible.
     Most,
 }
@@ -45,7 +45,7 @@ pub(crate) enum Bands {
 struct Node {
     before: Option<usize>,
     operations: Vec<Operation>,
-    /// Estimated cycles until they end, and the price of bands.
+    /// Estimated cycles until they end. For [`Bands::Most`], less the more bands there are.
     cost: i64,
 }
 
@@ -61,36 +61,27 @@ pub(crate) fn divide(program: &mut Program, cost: &Cost, bands: Bands) {
     let config = program.config;
     let inside: Vec<bool> = (0..program.buffers.len()).map(|id| program.in_sram(id)).collect();
     let end = |operations: &[Operation]| cost.end(operations, |id| inside[id]) as i64;
-    // The loadable's bytes, and its cycles.
-    let mut bytes = program.constants.iter().map(|constant| constant.bytes.len() as u64).sum::<u64>();
-    let mut cycles = 0;
-    for task in &program.tasks {
-        if let Task::Dla(list) = task {
-            bytes += list.len() as u64 / 2 * DESCRIPTORS;
-            cycles += end(list);
-        }
-    }
     let price = match bands {
-        Bands::Worth => cycles * (WORTH * DESCRIPTORS) as i64 / bytes.max(1) as i64,
+        Bands::Fastest => 0,
         Bands::Most => -i64::from(u32::MAX),
     };
     for task in &mut program.tasks {
         let Task::Dla(list) = task else { continue };
         let mut nodes: Vec<Node> = Vec::new();
         let mut kept = 0..0;
-        for group in groups(list) {
+        for run in runs(list) {
             let mut next = Vec::new();
             for before in kept.clone().map(Some).chain(kept.is_empty().then_some(None)) {
                 let node = before.map(|at: usize| &nodes[at]);
                 let last = node.map_or(&[][..], Node::last);
                 let ended = end(last);
-                for operations in divisions(config, group, last) {
+                for operations in divisions(config, run, last) {
                     let took = end(&[last, &operations].concat()) - ended;
-                    let price = price * (operations.len() / group.len()) as i64;
+                    let price = price * operations.len() as i64 / 2;
                     next.push(Node { before, operations, cost: node.map_or(0, |node| node.cost) + took + price });
                 }
             }
-            next.sort_by_key(|node| node.cost);
+            next.sort_by_key(|node| (node.cost, node.operations.len()));
             kept = nodes.len()..nodes.len();
             for node in next {
                 // What follows depends on the last operations alone.
@@ -111,6 +102,131 @@ pub(crate) fn divide(program: &mut Program, cost: &Cost, bands: Bands) {
     }
 }
 
+/// Operations that are divided together: those of a layer that was cut by lines, or else those that run together.
+fn runs(list: &[Operation]) -> impl Iterator<Item = &[Operation]> {
+    let pairs = |list: &[Operation]| -> usize {
+        let mut groups = groups(list);
+        let Some(first) = groups.next() else { return 0 };
+        let mut last = first;
+        first.len()
+            + groups
+                .take_while(|next| {
+                    let follows = follows(last, next);
+                    last = next;
+                    follows
+                })
+                .map(<[Operation]>::len)
+                .sum::<usize>()
+    };
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        let (run, after) = rest.split_at(pairs(rest));
+        rest = after;
+        (!run.is_empty()).then_some(run)
+    })
+}
+
+/// Whether the second of two pairs of operations computes the lines behind those of the first, with the same weights.
+fn follows(first: &[Operation], second: &[Operation]) -> bool {
+    let ([first, first_sdp], [second, second_sdp]) = (first, second) else { return false };
+    let Unit::Convolution { op, source, weights, mask: None, target } = &first.unit else { return false };
+    let Unit::Convolution { op: other, source: read, weights: same, mask: None, target: sums } = &second.unit else {
+        return false;
+    };
+    let (Unit::Sdp { op: sdp, .. }, Unit::Sdp { op: other_sdp, .. }) = (&first_sdp.unit, &second_sdp.unit) else {
+        return false;
+    };
+    // What a band of lines may have of its own.
+    let lines = |op: &ConvOp| ConvOp {
+        data_bank: 0,
+        weight_bank: 0,
+        release: 0,
+        input_height_csc: 0,
+        input_height_cmac: 0,
+        pad_y_top: 0,
+        pad_y_bottom: 0,
+        ..*op
+    };
+    let same_lines = |cube: &Cube, other: &Cube| {
+        let line = |cube: &Cube| (cube.base, cube.width, cube.channels, cube.line_stride, cube.surface_stride);
+        line(cube) == line(other)
+    };
+    let (written, next) = (first_sdp.unit.target(), second_sdp.unit.target());
+    first.step == second.step
+        && weights == same
+        && lines(op) == lines(other)
+        && sdp == other_sdp
+        && !second.alone
+        && same_lines(source, read)
+        && same_lines(target, sums)
+        && same_lines(written, next)
+        && written.offset + u32::from(written.height) * written.line_stride == next.offset
+        && op.batch == 1
+        && op.data_format == DataFormat::Feature
+}
+
+/// The pair of operations that would compute all lines of a run.
+fn whole(run: &[Operation]) -> Option<[Operation; 2]> {
+    let [first, first_sdp, .., last, last_sdp] = run else {
+        return run.to_vec().try_into().ok();
+    };
+    let (mut convolution, mut sdp) = (first.clone(), first_sdp.clone());
+    let spanning = |first: &Cube, last: &Cube| {
+        let lines = (last.offset - first.offset) / first.line_stride.max(1) + u32::from(last.height);
+        let size = first.size + (lines - u32::from(first.height)) * first.line_stride;
+        Cube { height: lines as u16, size, ..*first }
+    };
+    let height = last_sdp.unit.target();
+    let target = spanning(first_sdp.unit.target(), height);
+    if let (Unit::Convolution { op, source, target: sums, .. }, Unit::Convolution { op: end, source: read, .. }) =
+        (&mut convolution.unit, &last.unit)
+    {
+        *source = spanning(source, read);
+        *sums = Cube { base: Base::OnTheFly, offset: 0, ..target };
+        (op.pad_y_bottom, op.input_height_csc, op.input_height_cmac) = (end.pad_y_bottom, source.height, target.height);
+    }
+    if let (Unit::Sdp { source, operands, target: written, .. }, Unit::Sdp { operands: end, .. }) =
+        (&mut sdp.unit, &last_sdp.unit)
+    {
+        *source = Cube { base: Base::OnTheFly, offset: 0, ..target };
+        *written = target;
+        // Operands per kernel are the same for all lines.
+        for (operand, end) in operands.iter_mut().zip(end).filter_map(|(operand, end)| operand.as_mut().zip(*end)) {
+            if operand.offset != end.offset {
+                *operand = spanning(operand, &end);
+            }
+        }
+    }
+    Some([convolution, sdp])
+}
+
+/// The most banks of data, and of weights, that a convolution of a run has; `None` if it has none, or if its operations use what
+/// others have left in the buffer.
+fn needed(run: &[Operation]) -> Option<Banks> {
+    let mut needed = None;
+    for operation in run {
+        if let Unit::Convolution { op, .. } = &operation.unit {
+            if op.data_reuse || op.weight_reuse || op.skip_data_rls || op.skip_weight_rls {
+                return None;
+            }
+            let Banks { data, weights } = needed.unwrap_or(Banks { data: 0, weights: 0 });
+            needed = Some(Banks { data: data.max(op.data_bank.into()), weights: weights.max(op.weight_bank.into()) });
+        }
+    }
+    needed
+}
+
+/// The convolutions of a run with other banks.
+fn with_banks(run: &[Operation], banks: Banks) -> Vec<Operation> {
+    let mut run = run.to_vec();
+    for operation in &mut run {
+        if let Unit::Convolution { op, .. } = &mut operation.unit {
+            (op.data_bank, op.weight_bank) = (banks.data as u8, banks.weights as u8);
+        }
+    }
+    run
+}
+
 /// A layer of a convolution and SDP, in one operation each.
 struct Layer<'a> {
     config: &'static Config,
@@ -124,14 +240,26 @@ struct Layer<'a> {
     weights: u32,
 }
 
-/// The ways to compute operations that run together: as they are, and in bands. `last` are the operations before them.
-fn divisions(config: &'static Config, group: &[Operation], last: &[Operation]) -> Vec<Vec<Operation>> {
-    let mut all = vec![group.to_vec()];
+/// The ways to compute a run of operations: as they are, with other banks, and in bands. `last` are the operations before them.
+fn divisions(config: &'static Config, run: &[Operation], last: &[Operation]) -> Vec<Vec<Operation>> {
+    let mut all = vec![run.to_vec()];
     let before = match last.first().map(|operation| &operation.unit) {
         Some(Unit::Convolution { op, .. }) => Some(Banks { data: op.data_bank.into(), weights: op.weight_bank.into() }),
         _ => None,
     };
-    let Some(layer) = Layer::new(config, group) else { return all };
+    let Some(own) = needed(run) else { return all };
+    let mask = u32::from(matches!(&run[0].unit, Unit::Convolution { mask: Some(_), .. }));
+    // Each of the operations has space for its data, and at least as much as before for weights.
+    let free = config.cbuf_banks - mask - own.data;
+    let enough = |banks: &Banks| {
+        banks.data >= own.data && banks.weights >= own.weights && banks.data + banks.weights + mask <= config.cbuf_banks
+    };
+    for banks in [Banks { weights: free, ..own }].into_iter().chain(before).filter(enough) {
+        all.push(with_banks(run, banks));
+    }
+    let Some(pair) = whole(run) else { return all };
+    let Some(layer) = Layer::new(config, &pair) else { return all };
+    let pieces = run.len() as u32 / 2;
     let height = u32::from(layer.target.height);
     // The most lines of a first band that does not wait for the last operations.
     let ready = |lines: u32| {
@@ -147,7 +275,7 @@ fn divisions(config: &'static Config, group: &[Operation], last: &[Operation]) -
             most = middle - 1;
         }
     }
-    for count in 1..=BANDS {
+    for count in 1..=BANDS * pieces {
         let equal = height.div_ceil(count).next_multiple_of(layer.round());
         let mut firsts = vec![equal, equal.min(free * layer.round())];
         firsts.dedup();
@@ -155,12 +283,12 @@ fn divisions(config: &'static Config, group: &[Operation], last: &[Operation]) -
             let spans = layer.spans(first, count);
             let data = spans.iter().map(|span| layer.data_banks(span)).max().unwrap_or(0);
             let fits = |banks: &Banks| {
-                banks.data >= data && banks.weights >= layer.weights && (*banks != layer.banks() || count > 1)
+                banks.data >= data && banks.weights >= layer.weights && (*banks != own || count > pieces)
             };
             // Space for the data of two bands, and the rest for the weights of two layers.
             let two = (config.cbuf_banks - layer.weights).min(2 * data);
-            let own = Banks { data: two, weights: config.cbuf_banks - two };
-            for banks in [own].into_iter().chain(before).filter(fits) {
+            let two = Banks { data: two, weights: config.cbuf_banks - two };
+            for banks in [two].into_iter().chain(before).filter(fits) {
                 let end = spans.len() - 1;
                 let bands =
                     spans.iter().enumerate().flat_map(|(at, &span)| layer.band(span, banks, [at > 0, at < end]));
@@ -173,8 +301,7 @@ fn divisions(config: &'static Config, group: &[Operation], last: &[Operation]) -
 
 impl<'a> Layer<'a> {
     /// The layer of operations that run together; `None` if it cannot be divided into bands that keep its weights.
-    fn new(config: &'static Config, group: &'a [Operation]) -> Option<Self> {
-        let [convolution, sdp] = group else { return None };
+    fn new(config: &'static Config, [convolution, sdp]: &'a [Operation; 2]) -> Option<Self> {
         let Unit::Convolution { op, source, weights, mask: None, .. } = &convolution.unit else { return None };
         let target = sdp.unit.target();
         let weights = weights.size.div_ceil(config.cbuf_bank_bytes());
@@ -205,10 +332,6 @@ impl<'a> Layer<'a> {
         } else {
             1
         }
-    }
-
-    fn banks(&self) -> Banks {
-        Banks { data: self.op.data_bank.into(), weights: self.op.weight_bank.into() }
     }
 
     /// The lines of its windows.

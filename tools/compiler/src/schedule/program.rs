@@ -129,8 +129,8 @@ impl Cube {
         Self { offset: self.offset + first * self.line_stride, size, height: count as u16, ..*self }
     }
 
-    /// Whether the bytes of two cubes of one buffer may overlap. Exact if both have the same strides. Otherwise the ranges from
-    /// the first to the last byte are compared.
+    /// Whether the bytes of two cubes of one buffer may overlap. Exact if both have the same strides, or if one has every n-th line.
+    /// Otherwise the ranges from the first to the last byte are compared.
     pub fn overlaps(&self, other: &Self, atom: u32) -> bool {
         if self.base != other.base {
             return false;
@@ -139,16 +139,18 @@ impl Cube {
         if u64::from(self.offset) >= end(other) || u64::from(other.offset) >= end(self) {
             return false;
         }
-        let (line, surface) = (self.line_stride, self.surface_stride);
-        if (line, surface) != (other.line_stride, other.surface_stride) || line == 0 || surface % line != 0 {
+        let (line, surface) = (self.line_stride.min(other.line_stride), self.surface_stride);
+        let lines = |stride: u32| line > 0 && stride.is_multiple_of(line);
+        if surface != other.surface_stride || ![self.line_stride, other.line_stride, surface].into_iter().all(lines) {
             return true;
         }
         // The cubes as boxes of surfaces, lines and columns.
         let bounds = |cube: &Self| {
             let (s, rest) = (cube.offset / surface, cube.offset % surface);
             let (y, x) = (rest / line, rest % line / atom);
-            let fits = y + u32::from(cube.height) <= surface / line && x + u32::from(cube.width) <= line / atom;
-            ([(s, s + cube.surfaces), (y, y + u32::from(cube.height)), (x, x + u32::from(cube.width))], fits)
+            let height = u32::from(cube.height).saturating_sub(1) * (cube.line_stride / line) + 1;
+            let fits = y + height <= surface / line && x + u32::from(cube.width) <= line / atom;
+            ([(s, s + cube.surfaces), (y, y + height), (x, x + u32::from(cube.width))], fits)
         };
         let ((a, a_fits), (b, b_fits)) = (bounds(self), bounds(other));
         !(a_fits && b_fits) || a.iter().zip(&b).all(|(a, b)| a.0 < b.1 && b.0 < a.1)
