@@ -239,23 +239,30 @@ fn no_file_of_the_model_is_overwritten() {
     assert_eq!(before, [&net, &bin, &scales].map(|path| fs::read(path).unwrap()));
 
     // External data, labelled samples, and the files of a division.
-    let (onnx, data) = (folder.path("net.onnx"), folder.path("weights.data"));
-    let location = proto::Entry { key: "location".into(), value: "weights.data".into() };
-    let weights = proto::Tensor { data_location: 1, external_data: vec![location], ..Default::default() };
-    let graph = proto::Graph { initializer: vec![weights], ..Default::default() };
+    let (onnx, data, inner) = (folder.path("net.onnx"), folder.path("weights.data"), folder.path("inner.data"));
+    let weights = |file: &str| {
+        let location = proto::Entry { key: "location".into(), value: file.into() };
+        proto::Tensor { data_location: 1, external_data: vec![location], ..Default::default() }
+    };
+    let branch = proto::Graph { initializer: vec![weights("inner.data")], ..Default::default() };
+    let branch = proto::Attribute { name: "then_branch".into(), g: Some(Box::new(branch)), ..Default::default() };
+    let node = vec![proto::Node { op_type: "If".into(), attribute: vec![branch], ..Default::default() }];
+    let graph = proto::Graph { initializer: vec![weights("weights.data")], node, ..Default::default() };
     fs::write(&onnx, proto::Model { graph: Some(graph), ..Default::default() }.encode_to_vec()).unwrap();
+    fs::write(&inner, [0; 4]).unwrap();
     fs::write(&data, [0; 4]).unwrap();
     let (sample, list) = (folder.path("seven.pgm"), folder.path("list.csv"));
     fs::copy(example("images/seven.pgm"), &sample).unwrap();
     fs::write(&list, "seven.pgm,7\n").unwrap();
     fs::create_dir(folder.path("divided")).unwrap();
     fs::hard_link(&onnx, folder.path("divided/partition.json")).unwrap();
-    let files = [&onnx, &data, &sample, &list];
+    let files = [&onnx, &data, &inner, &sample, &list];
     let before = files.map(|path| fs::read(path).unwrap());
     let evaluated = ["evaluate", &onnx, "--config", "nv_full", "--precision", "fp16", "--labels-dir", &list, "-o"];
     let divided = folder.path("divided");
     for arguments in [
         &[&onnx, "--config", "nv_full", "-o", &data][..],
+        &[&onnx, "--config", "nv_full", "-o", &inner],
         &[&evaluated[..], &[&onnx]].concat(),
         &[&evaluated[..], &[&data]].concat(),
         &[&evaluated[..], &[&sample]].concat(),
@@ -297,11 +304,13 @@ fn files_without_an_end_are_refused() {
     fs::write(&empty, "").unwrap();
     let divided = ["--partition", "-o", &folder.path("divided"), "--config", "nv_small", "--calibtable", &empty];
     assert!(error(&[&[&example("lenet.onnx")[..]], &divided[..]].concat()).contains("empty.json: the table of scales"));
-    let samples = folder.path("samples");
-    fs::create_dir(&samples).unwrap();
-    std::os::unix::fs::symlink("/dev/zero", folder.path("samples/0.npy")).unwrap();
-    let sampled = ["-o", &out, "--config", "nv_small", "--calibrate", &samples];
-    assert!(error(&[&[&net[..]], &sampled[..]].concat()).contains("it is a device"));
+    for file in ["0.npy", "0.pgm", "0.png", "0.jpg"] {
+        let samples = folder.path(&format!("samples of {file}"));
+        fs::create_dir(&samples).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", Path::new(&samples).join(file)).unwrap();
+        let sampled = ["-o", &out, "--config", "nv_small", "--calibrate", &samples];
+        assert!(error(&[&[&net[..]], &sampled[..]].concat()).contains("it is a device"), "{file}");
+    }
     assert!(!Path::new(&out).exists());
 }
 
@@ -345,7 +354,14 @@ fn results_and_errors_are_one_object() {
     assert_eq!((code, &object["evaluated"]["device"]["top1"]), (Some(1), &0.into()), "{object}");
     let (code, object) = shown(&[&evaluated[..], &["--min-top1", "nan"]].concat());
     assert_eq!((code, &object["error"]["kind"]), (Some(2), &"argument".into()), "{object}");
-    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_nvdla_compiler")).args(&common[..7]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let divided = folder.path("divided");
+    let partition = [&model[..], "--partition", "-o", &divided, "--config", "nv_full", "--precision", "fp16", "--json"];
+    let (code, object) = shown(&partition);
+    assert_eq!((code, &object["divided"]["configuration"]), (Some(0), &"nv_full".into()), "{object}");
+    assert!(object["divided"]["nodes_in_groups"].as_u64() <= object["divided"]["nodes"].as_u64(), "{object}");
+    for arguments in [&common[..7], &evaluated[..evaluated.len() - 1], &partition[..partition.len() - 1]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_nvdla_compiler")).args(arguments).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nix::fcntl::{fcntl, FcntlArg, SealFlag};
 use nvdla_model::device::Model;
 use nvdla_model::memory::Stop;
 use nvdla_model::simulation::Simulation;
@@ -86,6 +87,11 @@ struct Shared {
 }
 
 /// Locks a mutex even if it is poisoned, because it guards plain data.
+/// Whether nobody can shorten the file. Only a memory file can be sealed.
+fn keeps_its_length(file: &File) -> bool {
+    fcntl(file, FcntlArg::F_GET_SEALS).is_ok_and(|seals| seals & SealFlag::F_SEAL_SHRINK.bits() != 0)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -521,6 +527,12 @@ impl ServerBackend for Device {
                 "{size:#x} bytes from {offset:#x} are not in a file of {length:#x} bytes"
             )));
         }
+        if regular && !keeps_its_length(&file) {
+            return Err(io::Error::other(format!(
+                "the memory at {address:#x} is in a file that can become shorter, which would end this process; \
+                 memory-backend-memfd of QEMU seals its file (F_SEAL_SHRINK)"
+            )));
+        }
         let writable = flags.contains(DmaMapFlags::WRITE);
         lock(&self.shared.guest).map(address, size, &file, offset, writable)?;
         self.shared.with_device(|device| device.map(address, size, &file, offset, PRIMARY, writable))
@@ -583,6 +595,8 @@ mod tests {
 
     use nvdla_uapi::config::NV_SMALL;
 
+    use nix::sys::memfd::{memfd_create, MFdFlags};
+
     use super::*;
     use crate::pci::{COMMAND, INTERRUPT_DISABLE};
 
@@ -619,11 +633,14 @@ mod tests {
     #[test]
     fn memory_beyond_the_end_of_its_file_is_refused() {
         let (mut device, _line) = device();
-        let file = File::from(nix::sys::memfd::memfd_create(c"guest", nix::sys::memfd::MFdFlags::empty()).unwrap());
+        let file = File::from(memfd_create(c"guest", MFdFlags::MFD_ALLOW_SEALING).unwrap());
         file.set_len(0x2000).unwrap();
         let mut map = |offset, size| {
             device.dma_map(DmaMapFlags::READ_WRITE, offset, 0x1000, size, Some(file.try_clone().unwrap()))
         };
+        let error = map(0, 0x1000).unwrap_err();
+        assert!(error.to_string().contains("can become shorter"), "{error}");
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
         map(0x1000, 0x1000).unwrap();
         for (offset, size) in [(0, 0x3000), (0x1000, 0x2000), (u64::MAX - 0xfff, 0x1000), (u64::MAX, 1)] {
             assert!(map(offset, size).is_err(), "{offset:#x} {size:#x}");

@@ -15,7 +15,7 @@ use std::{
 
 use nvdla_engine::{Engine, Failure, Hardware, Progress, Slot, SubmitError, Task};
 use nvdla_estimate::Measured;
-use nvdla_model::threads::{inside::inside_pool, keep_awake::Awake};
+use nvdla_model::threads::{inside::inside_pool, inside::Lease, keep_awake::Awake};
 use nvdla_model::{device::Model, limit::Limit, memory::Stop, simulation::Simulation, Isa};
 use nvdla_rtl::Simulator;
 use nvdla_uapi::config::Config;
@@ -25,7 +25,7 @@ use super::contract::{Device, TIME_LIMIT};
 use super::drive::{self, Clock, Done, Driven};
 use super::error::Error;
 use super::pages::Pages;
-use super::process::may_compute;
+use super::process::{may_compute, same_process};
 #[cfg(feature = "cli")]
 use super::record::Recording;
 use super::store::{Buffer, Store};
@@ -50,6 +50,8 @@ pub struct ModelDevice {
     active: bool,
     /// Ends the running task.
     cancel: Option<Cancel>,
+    /// The threads that share its operations, since the first task.
+    lease: Option<Lease>,
     /// Whether the running task has a deadline of the caller's.
     timed: bool,
     /// The end of the running task, once it is known.
@@ -105,6 +107,7 @@ impl ModelDevice {
             mute: false,
             active: false,
             cancel: None,
+            lease: None,
             timed: false,
             limit: None,
             #[cfg(feature = "cli")]
@@ -252,16 +255,23 @@ impl Device for ModelDevice {
         timeout: Option<Duration>,
         observer: Option<Observer<'_>>,
     ) -> Result<TaskReport, Error> {
-        may_compute()?;
-        // An observer need not be able to run on another thread.
+        same_process()?;
         let limit = timeout.unwrap_or(TIME_LIMIT);
         self.timed = timeout.is_some();
+        // An observer need not be able to run on another thread.
         if self.info.kind == Kind::Model && observer.is_none() {
-            return inside_pool(|| {
+            let no_thread = |source| Error::Thread { device: "the model".into(), source };
+            let lease = match &self.lease {
+                Some(lease) => lease.clone(),
+                None => self.lease.insert(Lease::new().map_err(no_thread)?).clone(),
+            };
+            return inside_pool(&lease, || {
                 let _awake = Awake::new();
                 drive::run(self, addresses, limit, None)
-            });
+            })
+            .map_err(no_thread)?;
         }
+        may_compute()?;
         let _awake = (self.info.kind == Kind::Model).then(Awake::new);
         drive::run(self, addresses, limit, observer)
     }

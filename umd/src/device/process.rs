@@ -38,16 +38,21 @@ impl Owner {
 static COMPUTES: AtomicU32 = AtomicU32::new(0);
 
 /// Called before a computation that uses pools of threads, which exist once per process: the model's, and the compiler's.
+pub(super) fn same_process() -> Result<(), Error> {
+    let process = std::process::id();
+    match COMPUTES.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire) {
+        Err(owner) if owner != process => Err(Error::Forked { owner, process }),
+        _ => Ok(()),
+    }
+}
+
+/// Called before a computation that uses rayon's global pool. Starts its threads.
 ///
 /// # Errors
 ///
 /// In a process that was forked after such a computation; when a thread cannot be started.
 pub fn may_compute() -> Result<(), Error> {
-    let process = std::process::id();
-    match COMPUTES.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire) {
-        Err(owner) if owner != process => return Err(Error::Forked { owner, process }),
-        _ => {}
-    }
+    same_process()?;
     #[cfg(feature = "model")]
     nvdla_model::threads::start().map_err(|source| Error::Thread { device: "the computation".into(), source })?;
     Ok(())

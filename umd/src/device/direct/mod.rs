@@ -24,6 +24,7 @@ mod window;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -86,6 +87,8 @@ pub struct DirectDevice {
     /// How long one wait for an interrupt lasts.
     interrupt_timeout: Duration,
     simulated: bool,
+    /// Whether an interrupt did not arrive.
+    polls: Arc<AtomicBool>,
     /// Why the device accepts no more tasks.
     broken: Option<String>,
     /// The process that opened it.
@@ -162,11 +165,17 @@ impl DirectDevice {
             writes: HashMap::new(),
             interrupt_timeout: INTERRUPT_TIMEOUT,
             simulated,
+            polls: Arc::default(),
             broken: None,
             owner: Owner::current(),
             cancel: None,
             waited: Duration::ZERO,
         })
+    }
+
+    /// Becomes true when an operation was seen to end without an interrupt. From then on the device is polled.
+    pub fn polls(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.polls)
     }
 
     /// Makes the device usable again after a task that was ended early.
@@ -416,6 +425,7 @@ impl Driven for DirectDevice {
                 );
             }
             self.interrupt_timeout = POLL_INTERVAL;
+            self.polls.store(true, Ordering::Relaxed);
         }
         if let Err(error) = self.transport.unmask() {
             let failure = self.end();

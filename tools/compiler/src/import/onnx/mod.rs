@@ -53,12 +53,25 @@ pub const FORMAT: Format = Format {
 fn external_data(path: &Path) -> Option<Vec<PathBuf>> {
     let bytes = files::read_part(path, 0, None, MAX_MODEL).ok()?;
     let model = proto::Model::decode(Bytes::from(bytes)).ok()?;
-    let graph = model.graph?;
-    let functions = model.functions.iter().flat_map(|function| &function.node);
-    let attributes = graph.node.iter().chain(functions).flat_map(|node| &node.attribute);
-    let tensors = graph.initializer.iter().chain(attributes.filter_map(|attribute| attribute.t.as_ref()));
-    let locations = tensors.flat_map(|tensor| &tensor.external_data).filter(|entry| entry.key == "location");
+    let mut tensors = Vec::new();
+    tensors_of_graph(model.graph.as_ref()?, &mut tensors);
+    model.functions.iter().for_each(|function| tensors_of_nodes(&function.node, &mut tensors));
+    let entries = tensors.into_iter().flat_map(|tensor| &tensor.external_data);
+    let locations = entries.filter(|entry| entry.key == "location");
     Some(locations.map(|entry| path.with_file_name(&entry.value)).collect())
+}
+
+/// The constants of a graph and of the graphs inside it, which are not deeper than messages may be (prost has a limit).
+fn tensors_of_graph<'a>(graph: &'a proto::Graph, tensors: &mut Vec<&'a proto::Tensor>) {
+    tensors.extend(&graph.initializer);
+    tensors_of_nodes(&graph.node, tensors);
+}
+
+fn tensors_of_nodes<'a>(nodes: &'a [proto::Node], tensors: &mut Vec<&'a proto::Tensor>) {
+    for attribute in nodes.iter().flat_map(|node| &node.attribute) {
+        tensors.extend(&attribute.t);
+        attribute.g.iter().for_each(|graph| tensors_of_graph(graph, tensors));
+    }
 }
 
 /// Reads a model from a file's bytes. `folder` is the folder of external data files.

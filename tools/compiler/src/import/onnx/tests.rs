@@ -262,6 +262,8 @@ fn external_data_lies_in_the_models_folder() {
     {
         std::os::unix::fs::symlink(&secret, folder.join("inside/link")).unwrap();
         assert!(located("link", "0", "24").unwrap_err().to_string().contains("outside"));
+        let made = std::process::Command::new("mkfifo").arg(folder.join("inside/pipe")).status().unwrap();
+        assert!(made.success() && located("pipe", "0", "24").unwrap_err().to_string().contains("not a regular file"));
     }
     std::fs::remove_dir_all(folder).unwrap();
 }
