@@ -498,6 +498,16 @@ fn lines_of_a_pooling_fit_the_line_buffer() {
     }
 }
 
+/// CSC releases as many lines as it is told, also ones that are not there, and the next convolutions then have other lines.
+#[test]
+fn a_convolution_releases_the_lines_that_it_has() {
+    for config in Config::ALL {
+        let release = |lines: u16| refusal(config, |net| net.conv(0).0.release = lines);
+        assert_eq!(release(8), "taken", "{}", config.name);
+        assert_eq!(release(9), "operation 0 (CONV): release is 9, outside 0..=8", "{}", config.name);
+    }
+}
+
 /// PDP has a register per number of padding elements; the Verilog asserts that they are multiples.
 #[test]
 fn padding_values_are_multiples_of_the_first() {
@@ -740,7 +750,7 @@ fn post_extension_stays_within_an_entry() {
             surface.weight_data.size = 72_u32.next_multiple_of(align::weight_size(config));
         })
     };
-    for (post_extension, taken, refused, reach) in [(1, 5, 6, 9), (0, 8, 0, 0)] {
+    for (post_extension, taken, refused, reach) in [(1, 4, 5, 10), (0, 8, 0, 0)] {
         assert_eq!(strided(&NV_SMALL, post_extension, taken), "taken");
         if refused != 0 {
             let what = "elements of the lines that post-extension processes at once";

@@ -13,7 +13,7 @@ use super::super::error::{Name, Reason};
 use crate::uapi::config::Config;
 use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat, MemoryType, PdpOp, PdpSurface};
 use crate::uapi::layout::feature::Atoms;
-use crate::uapi::layout::weight::{Direct, Geometry, Image, PostExtension, Winograd};
+use crate::uapi::layout::weight::{Direct, Geometry, Image, ImageWindows, PostExtension, Winograd};
 use crate::uapi::layout::{align, buffer, bytes, pixel, Extents};
 use crate::uapi::reg::values::{ConvMode, PixelFormat, Precision, WeightFormat};
 
@@ -219,11 +219,11 @@ impl Convolution<'_> {
         Ok(())
     }
 
-    /// Kernel lines that are processed together must fit a step.
+    /// Kernel lines that are processed together must fit a step, and CSC must read the windows of an image rightly.
     fn post_extension(&self) -> Result<(), Reason> {
         let (op, lines) = (self.op, self.lines());
         if op.post_extension == 0 {
-            return Ok(());
+            return self.image_windows();
         }
         let Mode::Pixel(format) = self.mode else {
             let (value, why) = (i64::from(op.post_extension), "only kernels of images are extended");
@@ -236,6 +236,25 @@ impl Convolution<'_> {
             .map_err(|error| Reason::Layout { surface: "weight_data", error })?
             .reach(stride, pixel::Format::new(format).channels, kernel);
         at_most(Name::new("elements of the lines that post-extension processes at once"), reach.into(), atomic_c)
+    }
+
+    fn image_windows(&self) -> Result<(), Reason> {
+        let (op, Mode::Pixel(format)) = (self.op, self.mode) else { return Ok(()) };
+        let windows = ImageWindows {
+            entry: self.config.mac_atomic_c,
+            step: u32::from(op.conv_stride_x) * pixel::Format::new(format).channels,
+            kernel: op.kernel_channel_csc.into(),
+            count: op.input_width_cmac.into(),
+        };
+        if windows.straddle() {
+            let why = "windows of an image lie more than an entry of the convolution buffer apart, and in two entries";
+            return Err(Reason::Invalid { name: Name::new("conv_stride_x"), value: op.conv_stride_x.into(), why });
+        }
+        if windows.miscounted() {
+            let why = "the only window of an image's line has more than three entries of the convolution buffer, and not whole ones";
+            return Err(Reason::Invalid { name: Name::new("kernel_channel_csc"), value: windows.kernel.into(), why });
+        }
+        Ok(())
     }
 
     /// Kernel lines that are processed together.
@@ -327,6 +346,9 @@ impl Convolution<'_> {
             }
             _ => u32::from(src.height) * batch,
         };
+        if !op.skip_data_rls {
+            at_most(Name::new("release"), op.release.into(), used.into())?;
+        }
         let kernels = u64::from(self.surface.dst_data.channel);
         let mode = match self.mode {
             Mode::Feature => 0,
@@ -338,7 +360,7 @@ impl Convolution<'_> {
             slice: (entries as u32, op.input_width_csc.into(), op.input_channel_csc.into(), op.out_precision as u8),
             used,
             fetched,
-            released: if op.skip_data_rls { 0 } else { u32::from(op.release).min(used) },
+            released: if op.skip_data_rls { 0 } else { op.release.into() },
             weights: u64::from(op.bytes_per_kernel) * kernels,
             data_reuse: op.data_reuse,
             weight_reuse: op.weight_reuse,

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::weight::ImageWindows;
 use nvdla_uapi::reg::values::Precision;
 
 use crate::ir::{Color, Preprocess};
@@ -81,7 +82,9 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
         // Read once, by the convolution that a step begins with.
         let begins = |step: &Step| step.inputs[0] == input && step.reads().filter(|&read| read == input).count() == 1;
         let convolved = readers().all(|step| match &step.kind {
-            Kind::Convolution(conv) => begins(step) && reads_images(conv, components),
+            Kind::Convolution(conv) => {
+                begins(step) && reads_images(conv, components, inputs.config, net.tensors[step.output].shape[2])
+            }
             _ => false,
         });
         let order = component_order(channels, known.preprocess.color);
@@ -184,8 +187,16 @@ pub(crate) fn inputs(net: &mut Net, options: &Options) -> Given {
 }
 
 /// Whether a convolution can read an image. The columns become channels, so they must be adjacent.
-fn reads_images(conv: &Convolution, components: u32) -> bool {
-    conv.op.dilation == [1, 1]
+fn reads_images(conv: &Convolution, components: u32, config: &Config, columns: u32) -> bool {
+    let windows = ImageWindows {
+        entry: config.mac_atomic_c,
+        step: conv.op.stride[1] as u32 * components,
+        kernel: conv.op.kernel[1] as u32 * components,
+        count: columns,
+    };
+    !windows.straddle()
+        && !windows.miscounted()
+        && conv.op.dilation == [1, 1]
         && conv.op.group == 1
         && conv.op.kernel.iter().all(|&extent| extent <= LARGEST_KERNEL)
         && conv.op.kernel[1] as u32 * components <= 128

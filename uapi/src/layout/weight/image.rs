@@ -52,9 +52,57 @@ impl PostExtension {
     /// after pre-extension.
     ///
     /// Beyond `most` the RTL computes other results. Source: `NV_NVDLA_CSC_dl.v`, `pixel_x_init_w` (line 922 of nv_small): it counts in
-    /// entries of atomic-C elements, and a sum of 64 or more overflows, which nv_full's release asserts (line 5772).
+    /// entries of atomic-C elements, and a sum of 64 or more overflows, which nv_full's release asserts (line 5772). The next windows,
+    /// as many further as lines, must not lie more than an entry apart, too (`pixel_x_add_w`, line 929).
     pub const fn reach(self, stride: u32, channels: u32, kernel_channels: u32) -> u32 {
-        (self.lines() - 1).wrapping_mul(stride).wrapping_mul(channels).wrapping_add(kernel_channels)
+        let step = stride.wrapping_mul(channels);
+        let (first, next) =
+            ((self.lines() - 1).wrapping_mul(step).wrapping_add(kernel_channels), self.lines().wrapping_mul(step));
+        match self {
+            Self::One => kernel_channels,
+            _ if next > first => next,
+            _ => first,
+        }
+    }
+}
+
+/// How the windows of an image lie in entries of the convolution buffer. CSC reads some of them wrongly.
+///
+/// Source: `NV_NVDLA_CSC_dl.v` of nv_small; random convolutions on its RTL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ImageWindows {
+    /// Elements of an entry: atomic-C.
+    pub entry: u32,
+    /// Elements from a window to the next one: horizontal stride times channels of a pixel.
+    pub step: u32,
+    /// Elements of a line of a window: channels of the kernel after pre-extension.
+    pub kernel: u32,
+    /// Windows of a line.
+    pub count: u32,
+}
+
+impl ImageWindows {
+    /// Whether windows lie more than an entry apart and some of their entries lie in two of the buffer. CSC then reads two entries, and
+    /// where the second one is the buffer's first, the wrong one as the other (line 2921: `dat_req_addr_minus1_wrap`). Where in the buffer
+    /// a line lies depends on earlier convolutions.
+    pub const fn straddle(&self) -> bool {
+        if self.count < 2 || self.step <= self.entry {
+            return false;
+        }
+        // Windows begin at multiples of this in their entries.
+        let (mut apart, mut rest) = (self.entry, self.step % self.entry);
+        while rest != 0 {
+            (apart, rest) = (rest, apart % rest);
+        }
+        let most = if self.kernel < self.entry { self.kernel } else { self.entry };
+        apart < self.entry && most > apart
+    }
+
+    /// Whether a line has one window of more than three entries, the last of which is not whole. CSC counts the entries also while it
+    /// waits, so that it takes another one for the last (line 2403: `channel_op_cnt_nxt`).
+    #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
+    pub const fn miscounted(&self) -> bool {
+        self.count == 1 && self.kernel > 3 * self.entry && self.kernel % self.entry != 0
     }
 }
 
@@ -201,5 +249,30 @@ impl Groups for Image {
 
     fn group_elements(&self, group: u32) -> u64 {
         self.extended.group_elements(group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ImageWindows, PostExtension};
+
+    /// Convolutions of images that ran on nv_small's RTL.
+    #[test]
+    fn windows_that_are_read_wrongly() {
+        let windows = |step, kernel, count| ImageWindows { entry: 8, step, kernel, count };
+        for (step, kernel, count) in [(12, 8, 20), (12, 16, 55), (20, 12, 7)] {
+            assert!(windows(step, kernel, count).straddle(), "{step} {kernel} {count}");
+        }
+        for (step, kernel, count) in [(12, 4, 20), (12, 8, 1), (16, 28, 9), (8, 36, 9), (4, 12, 9), (24, 20, 3)] {
+            assert!(!windows(step, kernel, count).straddle(), "{step} {kernel} {count}");
+        }
+        assert!(windows(24, 28, 1).miscounted() && windows(16, 36, 1).miscounted());
+        for (kernel, count) in [(32, 1), (20, 1), (24, 1), (36, 2)] {
+            assert!(!windows(24, kernel, count).miscounted(), "{kernel} {count}");
+        }
+        // Two lines with steps of 10 and 12 have other results, with 8 the same.
+        let reach = |stride, kernel| PostExtension::Two.reach(stride, 1, kernel);
+        assert!(reach(5, 1) > 8 && reach(6, 1) > 8);
+        assert_eq!([reach(4, 4), reach(3, 3), reach(2, 1), PostExtension::Four.reach(2, 1, 1)], [8, 6, 4, 8]);
     }
 }

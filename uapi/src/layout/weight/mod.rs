@@ -19,5 +19,5 @@ pub use compress::{Compressed, Surfaces};
 pub use deconvolution::Deconvolution;
 pub use direct::Direct;
 pub use geometry::{Geometry, Groups, WGS_ENTRY};
-pub use image::{Image, PostExtension};
+pub use image::{Image, ImageWindows, PostExtension};
 pub use winograd::{convert_plane, Scaling, Winograd};
