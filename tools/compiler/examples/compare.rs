@@ -9,15 +9,16 @@
 //! expected outputs `output_0.npy`, …; a folder without a model is searched for such folders. `scripts/node_cases.py`
 //! and `scripts/networks.py` write them. The difference that is printed is the largest, relative to the output's largest
 //! value, or to 0.01 if that is smaller. Results are equal if they differ by at most 1e-4 in float, 1e-2 in fp16, and 5e-2 in
-//! int8, whose scales are measured on the inputs. At the end the refusals are counted by operator and reason.
+//! int8, whose scales are measured on the inputs. At the end the refusals are counted by operator and reason, and
+//! those that `Compiler::check` accepts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nvdla_compiler::calibrate::{self, Method};
+use nvdla_compiler::compiler::Compiler;
 use nvdla_compiler::import::model::{Model, Options};
-use nvdla_compiler::ir::Graph;
 use nvdla_compiler::{float, npy};
 use nvdla_compiler::{options, pipeline};
 use nvdla_runtime::device::ModelDevice;
@@ -38,16 +39,23 @@ fn limit(target: Target) -> f32 {
     }
 }
 
+/// Begins the reason of a model that the check accepts.
+const UNCHECKED: &str = "the check accepts it: ";
+
 /// The outputs of the loadable.
 fn compiled(
-    graph: &Graph,
+    model: &Model,
     inputs: &[Vec<f32>],
     config: &'static Config,
     precision: Precision,
 ) -> Result<Vec<Vec<f32>>, String> {
+    let graph = &model.graph;
     let ranges = calibrate::measure(graph, [Ok(inputs.to_vec())], Method::Max).map_err(|error| error.to_string())?;
     let options = options::Options { precision, ..options::Options::new(config) };
-    let compiled = pipeline::compile(graph, &ranges, &options).map_err(|error| error.to_string())?;
+    // What compiles without samples has to compile with them.
+    let checked = Compiler::new(config).precision(precision).check(model).is_ok();
+    let compiled = pipeline::compile(graph, &ranges, &options)
+        .map_err(|error| format!("{}{error}", if checked { UNCHECKED } else { "" }))?;
     if let Some(warning) = compiled.report.warnings.first() {
         return Err(format!("compiled, with a warning: {warning}"));
     }
@@ -73,7 +81,7 @@ fn compare(folder: &Path, model: &Path, target: Target) -> Result<(f32, String),
     let start = Instant::now();
     let outputs = match target {
         None => float::run(&model.graph, &inputs, &mut |_, _| {})?,
-        Some((config, precision)) => compiled(&model.graph, &inputs, config, precision)?,
+        Some((config, precision)) => compiled(&model, &inputs, config, precision)?,
     };
     let time = start.elapsed();
     let mut worst = 0.0f32;
@@ -131,7 +139,7 @@ fn main() -> Result<(), String> {
         }
     }
     let target = config.map(|config| (config, precision));
-    let (mut equal, mut different, mut refused) = (0, 0, 0);
+    let (mut equal, mut different, mut refused, mut unchecked) = (0, 0, 0, 0);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for (folder, model) in found {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -146,6 +154,7 @@ fn main() -> Result<(), String> {
             }
             Err(reason) => {
                 refused += 1;
+                unchecked += usize::from(reason.starts_with(UNCHECKED));
                 *reasons.entry(operator_and_reason(&reason)).or_default() += 1;
                 println!("refused    {name}: {}", reason.replace('\n', ";"));
             }
@@ -156,6 +165,6 @@ fn main() -> Result<(), String> {
     for (reason, count) in reasons {
         println!("{count:>4} refused: {reason}");
     }
-    println!("{equal} equal, {different} different, {refused} refused");
+    println!("{equal} equal, {different} different, {refused} refused, {unchecked} of these accepted by the check");
     Ok(())
 }

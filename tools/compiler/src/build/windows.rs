@@ -7,28 +7,35 @@ use crate::ir::{self, Pool};
 use crate::net::step::{Convolution, Kind, Tensor, TensorId};
 use crate::target::LARGEST_WINDOW;
 
+/// The greatest number of weights, with the zeros between channels, of an average that is a convolution instead of a pooling.
+const MOST_WEIGHTS: u32 = 1 << 16;
+
 impl Builder<'_> {
     /// A pooling, whose window may be larger than PDP's. Fails only for averages.
     pub(crate) fn pool(&mut self, node: &ir::Node, mut pool: Pool) -> Result<(), String> {
         let most = LARGEST_WINDOW;
         let mut input = node.inputs[0].0;
+        let Tensor { name, shape, range, .. } = self.net.tensors[input].clone();
+        let channels = shape[0] as usize;
+        let op = |kernel, stride, padding| {
+            let [rows, columns]: [usize; 2] = kernel;
+            let weights = vec![1.0 / (rows * columns) as f32; channels * rows * columns];
+            (ir::Convolution { group: channels, kernel, stride, dilation: [1; 2], padding }, weights)
+        };
+        if self.rounds_better(&pool, shape) {
+            let (op, weights) = op(pool.kernel, [1; 2], pool.padding);
+            return self.depthwise(node, op, weights, input, node.output.0);
+        }
         if pool.kernel.iter().all(|&side| side <= most) {
             self.simple(node, Kind::Pool(pool), Vec::new());
             return Ok(());
         }
-        let Tensor { name, shape, range, .. } = self.net.tensors[input].clone();
         if let ir::PoolKind::Average { count_include_pad } = pool.kind {
             if !count_include_pad && pool.padding != ir::Padding::default() {
                 let reason = format!("an average over windows of {:?} that does not count padding", pool.kernel);
                 return Err(reason);
             }
-            let channels = shape[0] as usize;
             let [tall, wide] = pool.kernel;
-            let op = |kernel, stride, padding| {
-                let [rows, columns]: [usize; 2] = kernel;
-                let weights = vec![1.0 / (rows * columns) as f32; channels * rows * columns];
-                (ir::Convolution { group: channels, kernel, stride, dilation: [1; 2], padding }, weights)
-            };
             if tall == 1 || wide == 1 {
                 let (op, weights) = op(pool.kernel, pool.stride, pool.padding);
                 return self.depthwise(node, op, weights, input, node.output.0);
@@ -76,6 +83,19 @@ impl Builder<'_> {
         self.step(node, Kind::Pool(pool), &[input], Vec::new(), node.output.0);
         Ok(())
     }
+
+    /// Whether an average over all lines and columns is a convolution in int8. PDP rounds the mean of the lines and the mean of
+    /// these, halves away from zero, and its output has the scale of its input, whose values reach farther than their means. A
+    /// convolution rounds once to a scale of its own. It takes longer, so it must have few weights: a step has
+    /// [`Config::mac_atomic_k`](nvdla_uapi::config::Config) of them per channel and element of the window.
+    fn rounds_better(&self, pool: &Pool, [channels, height, width]: [u32; 3]) -> bool {
+        let average = matches!(pool.kind, ir::PoolKind::Average { .. });
+        let whole = pool.kernel == [height, width].map(|extent| extent as usize) && height.max(width) > 1;
+        let weights = channels * height * width * self.config.mac_atomic_k;
+        let fits = height.max(width) as usize <= LARGEST_WINDOW && weights <= MOST_WEIGHTS;
+        self.net.integers && average && whole && fits && pool.padding == ir::Padding::default()
+    }
+
     /// A deconvolution of stride s is s x s convolutions, each with every s-th weight, whose outputs are interleaved.
     /// The images of a batch are groups.
     pub(crate) fn deconvolution(&mut self, node: &ir::Node, op: &ir::Convolution, batch: usize) -> Result<(), String> {

@@ -43,16 +43,26 @@ impl Measured {
         let (histograms, sums) = (vec![None; count], vec![None; count]);
         let (sets, channels, outputs) = (Sets::new(graph), vec![Vec::new(); count], graph.outputs.clone());
         let mut measured = Self { histograms, sums, sets, channels, outputs };
+        measured.extend(graph, samples)?;
+        Ok(measured)
+    }
+
+    /// Runs the graph on further samples.
+    pub fn extend(
+        &mut self,
+        graph: &Graph,
+        samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>,
+    ) -> Result<(), Error> {
         for sample in samples {
-            let mut visit = |id: TensorId, values: &[f32]| measured.add(graph, id, values);
+            let mut visit = |id: TensorId, values: &[f32]| self.add(graph, id, values);
             float::run(graph, &sample?, &mut visit).map_err(Error::Sample)?;
         }
-        for (tensor, histogram) in graph.tensors.iter().zip(&measured.histograms) {
+        for (tensor, histogram) in graph.tensors.iter().zip(&self.histograms) {
             if histogram.as_ref().is_some_and(|histogram| !histogram.is_finite()) {
                 return Err(Error::NotFinite(tensor.name.clone()));
             }
         }
-        Ok(measured)
+        Ok(())
     }
 
     fn add(&mut self, graph: &Graph, id: TensorId, values: &[f32]) {
@@ -145,9 +155,9 @@ impl<'a> Judge<'a> {
         Ok(Self { samples, expected })
     }
 
-    /// The ranges of the method that changes the outputs least, when the float network runs with activations rounded to their
-    /// scales; and the sum of the ratios of noise to signal. None if no method has less noise than `most`. `complete` makes the
-    /// final ranges from those of a method.
+    /// The method that changes the outputs least, when the float network runs with activations rounded to their scales; and the
+    /// sum of the ratios of noise to signal. None if no method has less noise than `most`. `complete` makes the final ranges from
+    /// those of a method.
     pub fn best(
         &self,
         graph: &Graph,
@@ -155,13 +165,13 @@ impl<'a> Judge<'a> {
         methods: &[Method],
         most: f64,
         complete: impl Fn(Ranges) -> Ranges,
-    ) -> Result<Option<(f64, Ranges)>, Error> {
+    ) -> Result<Option<(f64, Method)>, Error> {
         let (mut least, mut best) = (most, None);
         for method in methods {
             let ranges = complete(measured.ranges(*method));
             let noise = self.noise(&rounded(graph, &ranges), least)?;
             if noise < least {
-                (least, best) = (noise, Some((noise, ranges)));
+                (least, best) = (noise, Some((noise, *method)));
             }
         }
         Ok(best)

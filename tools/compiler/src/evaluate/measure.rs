@@ -300,11 +300,11 @@ mod tests {
         let expected: Vec<_> =
             samples.iter().map(|sample| float::run(&graph, sample, &mut |_, _| {}).unwrap()).collect();
         let decibels = |graph: &Graph, values: &calibrate::Measured| {
-            let (noise, ranges) = judge
+            let (noise, method) = judge
                 .best(&calibrate::rounded_weights(graph, values), values, &calibrate::METHODS, 1e9, |ranges| ranges)
                 .unwrap()
                 .unwrap();
-            let compiled = compile(graph, &ranges, &Options::new(&NV_SMALL)).unwrap();
+            let compiled = compile(graph, &values.ranges(method), &Options::new(&NV_SMALL)).unwrap();
             let loss = Measured::new(&compiled, &[]).unwrap().output_loss(&samples, &expected).unwrap().decibels();
             // The float network with rounded numbers predicts the loss.
             let judged = -10.0 * (noise / samples.len() as f64).log10();

@@ -117,6 +117,22 @@ pub enum Unary {
     Sin,
     /// cos(x)
     Cos,
+    /// The arc cosine.
+    Acos,
+    /// The inverse hyperbolic cosine.
+    Acosh,
+    /// The arc sine.
+    Asin,
+    /// The inverse hyperbolic sine.
+    Asinh,
+    /// The arc tangent.
+    Atan,
+    /// The inverse hyperbolic tangent.
+    Atanh,
+    /// The hyperbolic cosine.
+    Cosh,
+    /// The hyperbolic sine.
+    Sinh,
     /// The largest integer that is not greater than x.
     Floor,
     /// The smallest integer that is not less than x.
@@ -372,6 +388,14 @@ impl Unary {
             Self::Abs => "Abs",
             Self::Sin => "Sin",
             Self::Cos => "Cos",
+            Self::Acos => "Acos",
+            Self::Acosh => "Acosh",
+            Self::Asin => "Asin",
+            Self::Asinh => "Asinh",
+            Self::Atan => "Atan",
+            Self::Atanh => "Atanh",
+            Self::Cosh => "Cosh",
+            Self::Sinh => "Sinh",
             Self::Floor => "Floor",
             Self::Ceil => "Ceil",
             Self::Round => "Round",
@@ -421,6 +445,14 @@ impl Unary {
             Self::Abs => x.abs(),
             Self::Sin => x.sin(),
             Self::Cos => x.cos(),
+            Self::Acos => x.acos(),
+            Self::Acosh => x.acosh(),
+            Self::Asin => x.asin(),
+            Self::Asinh => x.asinh(),
+            Self::Atan => x.atan(),
+            Self::Atanh => x.atanh(),
+            Self::Cosh => x.cosh(),
+            Self::Sinh => x.sinh(),
             Self::Floor => x.floor(),
             Self::Ceil => x.ceil(),
             Self::Round => x.round_ties_even(),

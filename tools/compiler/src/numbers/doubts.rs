@@ -5,11 +5,13 @@
 use nvdla_uapi::reg::values::Precision;
 
 use crate::bounds::Bounds;
-use crate::ir::Unary::{Cos, Exp, Log, Reciprocal, Sin, Sqrt};
+use crate::ir::Unary::{Acos, Acosh, Asin, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Sqrt};
 use crate::ir::{self, Graph, Ranges};
 use crate::net::step::{Net, Tensor};
 use crate::target::UNKNOWN;
 
+/// Functions that approach no line, or have no value for some arguments.
+const STEEP: [ir::Unary; 12] = [Acos, Acosh, Asin, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Sqrt];
 /// The largest number of half precision.
 const LARGEST_HALF: f32 = 65504.0;
 
@@ -37,7 +39,10 @@ pub(crate) fn doubts(
         }
     }
     for node in &graph.nodes {
-        let ir::Op::Unary(unary @ (Exp | Log | Sqrt | Reciprocal | Sin | Cos)) = node.op else { continue };
+        let ir::Op::Unary(unary) = node.op else { continue };
+        if !STEEP.contains(&unary) {
+            continue;
+        }
         let (x, (low, high)) = (node.inputs[0], bounds[node.inputs[0].0]);
         let step = net.steps.iter().find(|step| step.nodes.contains(&node.name));
         let Some(step) = step.filter(|_| ranges.get(x).is_none() && !(low.is_finite() && high.is_finite())) else {

@@ -144,7 +144,20 @@ impl Quantizer<'_> {
         // entry.
         let next = start + step;
         let slope = if next > low { (finite(function(next)) - finite(function(low))) / (next - low) } else { 0.0 };
-        let at = |x: f64| finite(if x < low { finite(function(low)) + (x - low) * slope } else { function(x) });
+        // So it may have none above.
+        let end = |x: f64| {
+            let last = finite(function(high));
+            let before = (high - step).max(low);
+            let slope = if high > before { (last - finite(function(before))) / (high - before) } else { 0.0 };
+            last + (x - high) * slope
+        };
+        let at = |x: f64| {
+            finite(match x {
+                _ if x < low => finite(function(low)) + (x - low) * slope,
+                _ if x > high && !function(x).is_finite() => end(x),
+                _ => function(x),
+            })
+        };
         let values: Vec<f64> = (0..=entries).map(|index| at(start + index as f64 * step)).collect();
         // The largest error of linear interpolation between `count` entries that begin at an argument.
         let error = |first: f64, step: f64, count: usize| {

@@ -145,10 +145,29 @@ fn first_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
     Some(Reshaped { channels_last: true, ..Reshaped::new(name, shape, &first) })
 }
 
+/// An input, and the tensors that functions of its elements alone make of it, such as the limits of a quantized model.
+fn with_functions(graph: &Graph, id: TensorId) -> Vec<TensorId> {
+    let mut chain = vec![id];
+    let mut at = id;
+    loop {
+        let mut users = graph.users(at);
+        let (Some(user), None) = (users.next(), users.next()) else { return chain };
+        let Node { op, output, .. } = graph.node(user);
+        let per_axis =
+            graph.tensor(*output).quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some());
+        if !matches!(op, Op::Unary(_)) || per_axis || graph.outputs.contains(&at) || graph.outputs.contains(output) {
+            return chain;
+        }
+        at = *output;
+        chain.push(at);
+    }
+}
+
 /// An input with the shape that a reshape gives it.
 fn reshaped_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
     let Tensor { name, shape, .. } = graph.tensor(id);
-    let reader = graph.node(graph.users(id).next()?);
+    let last = with_functions(graph, id).pop()?;
+    let reader = graph.node(graph.users(last).next()?);
     let to = graph.shape(reader.output);
     let fits = matches!(reader.op, Op::Reshape { .. }) && to.len() == 4 && to[0] == shape[0];
     fits.then(|| Reshaped::new(name, shape, to))
@@ -157,20 +176,25 @@ fn reshaped_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
 /// The simplified network with an input changed.
 fn with_input(graph: &Graph, id: TensorId, change: &Reshaped) -> Graph {
     let mut graph = graph.clone();
+    let chain = with_functions(&graph, id);
+    let end = chain.last().copied().unwrap_or(id);
     let inner = TensorId(graph.tensors.len());
     let Reshaped { name, model, .. } = change;
     graph.tensors.push(Tensor { name: format!("{name}'"), shape: model.clone(), constant: None, quantization: None });
     for node in &mut graph.nodes {
-        node.inputs.iter_mut().filter(|input| **input == id).for_each(|input| *input = inner);
+        node.inputs.iter_mut().filter(|input| **input == end).for_each(|input| *input = inner);
     }
-    graph.outputs.iter_mut().filter(|output| **output == id).for_each(|output| *output = inner);
+    graph.outputs.iter_mut().filter(|output| **output == end).for_each(|output| *output = inner);
     let op = if change.channels_last {
         Op::Transpose { perm: last(model.len()) }
     } else {
         Op::Reshape { shape: model.clone() }
     };
-    graph.nodes.insert(0, Node { name: name.clone(), op, inputs: vec![id], output: inner });
-    graph.tensors[id.0].shape.clone_from(&change.graph);
+    let behind = graph.nodes.iter().position(|node| node.output == end).map_or(0, |maker| maker + 1);
+    graph.nodes.insert(behind, Node { name: name.clone(), op, inputs: vec![end], output: inner });
+    for id in chain {
+        graph.tensors[id.0].shape.clone_from(&change.graph);
+    }
     simplify(&mut graph);
     graph
 }

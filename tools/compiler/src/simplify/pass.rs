@@ -196,8 +196,8 @@ impl<'a> Pass<'a> {
             _ => false,
         };
         let rounds = &self.graph.tensor(y).quantization;
-        if !nothing || shape != self.graph.shape(y) || rounds.is_some() && *rounds != self.graph.tensor(x).quantization
-        {
+        let rounded = rounds.is_none() || *rounds == self.graph.tensor(x).quantization;
+        if !(nothing && shape == self.graph.shape(y) && rounded || self.limited_before(k)) {
             return false;
         }
         if self.graph.outputs.contains(&y) {
@@ -216,6 +216,27 @@ impl<'a> Pass<'a> {
         self.readers[y.0] = 0;
         self.release(x);
         true
+    }
+
+    /// Whether a node limits integers of a quantized model that have been moved since they were limited in the same way. Outputs
+    /// keep their scales.
+    fn limited_before(&self, k: usize) -> bool {
+        let (mut at, y) = (self.inputs(k)[0], self.output(k));
+        let limits = |node: &Node| matches!(node.op, Op::Unary(Unary::Clip(..)));
+        let Some(own) = self.graph.tensor(y).quantization.as_ref().filter(|_| limits(&self.graph.nodes[k])) else {
+            return false;
+        };
+        if self.graph.outputs.contains(&y) {
+            return false;
+        }
+        while let Some(maker) = self.origin(at).map(|maker| &self.graph.nodes[maker]) {
+            if !matches!(maker.op, Op::Reshape { .. } | Op::Transpose { .. } | Op::Slice { .. }) {
+                return false;
+            }
+            at = maker.inputs[0];
+        }
+        let maker = self.producer[at.0].map(|maker| &self.graph.nodes[maker]);
+        self.graph.tensor(at).quantization.as_ref() == Some(own) && maker.is_some_and(limits)
     }
 
     /// Normalises arithmetic with constants: the constant is second, and there is no subtraction of or division by a constant.

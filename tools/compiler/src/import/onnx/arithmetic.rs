@@ -35,6 +35,14 @@ impl Reader {
             "Abs" => Unary::Abs,
             "Sin" => Unary::Sin,
             "Cos" => Unary::Cos,
+            "Acos" => Unary::Acos,
+            "Acosh" => Unary::Acosh,
+            "Asin" => Unary::Asin,
+            "Asinh" => Unary::Asinh,
+            "Atan" => Unary::Atan,
+            "Atanh" => Unary::Atanh,
+            "Cosh" => Unary::Cosh,
+            "Sinh" => Unary::Sinh,
             "Floor" => Unary::Floor,
             "Ceil" => Unary::Ceil,
             "Round" => Unary::Round,
@@ -91,6 +99,11 @@ impl Reader {
                 return self.emit(n, Op::Lrn { size, alpha, beta, bias }, &[x]);
             }
             "Softmax" | "LogSoftmax" => return self.softmax(n, x),
+            "Shrink" => return self.shrink(n, x),
+            "SwiGLU" => {
+                let (gate, value) = (self.scaled(n, x)?, self.real(n, inputs, 1)?);
+                return self.emit(n, Op::Binary(Binary::Mul), &[gate, value]);
+            }
             _ => return Err("it is supported for constants only".to_owned()),
         };
         let mut sum = x;
@@ -103,6 +116,25 @@ impl Reader {
             sum = self.emit(n, Op::Binary(Binary::Mul), &[sum, factor])?;
         }
         Ok(sum)
+    }
+
+    /// x without the part between -lambd and lambd, and nearer to 0 by the bias.
+    fn shrink(&mut self, n: &Node<'_>, x: TensorId) -> Result<TensorId, String> {
+        let (lambd, bias) = (n.float("lambd", 0.5), n.float("bias", 0.0));
+        if lambd < 0.0 {
+            return Err(format!("a lambd of {lambd}"));
+        }
+        if bias.to_bits() == lambd.to_bits() {
+            let inner = self.emit(n, Op::Unary(Unary::Clip(-lambd, lambd)), &[x])?;
+            return self.emit(n, Op::Binary(Binary::Sub), &[x, inner]);
+        }
+        if bias != 0.0 {
+            return Err(format!("a bias of {bias}, which is neither 0 nor lambd, {lambd}"));
+        }
+        let above = self.emit(n, Op::Unary(Unary::Threshold(lambd)), &[x])?;
+        let negated = self.emit(n, Op::Unary(Unary::Neg), &[x])?;
+        let below = self.emit(n, Op::Unary(Unary::Threshold(lambd)), &[negated])?;
+        self.emit(n, Op::Binary(Binary::Sub), &[above, below])
     }
 
     /// A Clip whose limits the network computes.

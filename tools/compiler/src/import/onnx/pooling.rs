@@ -5,13 +5,23 @@
 use super::convert::sizes;
 use super::product::{with_height, Windows};
 use super::reader::{Node, Reader, TensorValue};
-use crate::ir::{Coordinates, Op, PadMode, Padding, Pool, PoolKind, Resize, ResizeMode, Rounding, TensorId};
+use crate::ir::{
+    Binary, Convolution, Coordinates, Op, PadMode, Padding, Pool, PoolKind, Resize, ResizeMode, Rounding, TensorId,
+    Unary,
+};
 
 impl Reader {
     pub(super) fn pool(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let x = self.real(n, inputs, 0)?;
         let rank = self.spatial(x)?;
         let mut x = self.reshape(n, x, &with_height(self.graph.shape(x)))?;
+        let power = if n.proto.op_type == "LpPool" { Some(n.int("p", 2)) } else { None };
+        x = match power {
+            None => x,
+            Some(1) => self.emit(n, Op::Unary(Unary::Abs), &[x])?,
+            Some(2) => self.emit(n, Op::Binary(Binary::Mul), &[x, x])?,
+            Some(other) => return Err(format!("the norm with a power of {other}; there are 1 and 2")),
+        };
         let size = [self.graph.shape(x)[2], self.graph.shape(x)[3]];
         let operator = n.proto.op_type.as_str();
         let max = operator.ends_with("MaxPool");
@@ -24,10 +34,10 @@ impl Reader {
         let kernel = sizes(n.ints("kernel_shape").ok_or("it has no kernel_shape")?, "kernel_shape")?;
         let mut windows = Windows::read(n, &kernel, rank)?;
         windows.resolve(size)?;
-        if windows.dilation != [1, 1] {
+        if windows.dilation != [1, 1] && (max || windows.pads != [(0, 0); 2]) {
             return Err(format!("dilation {:?}: NVDLA pools neighbouring elements", windows.dilation));
         }
-        let include = n.int("count_include_pad", 0) != 0;
+        let include = n.int("count_include_pad", 0) != 0 || power.is_some();
         let given = windows.padding();
         let mut further = false;
         if n.int("ceil_mode", 0) != 0 {
@@ -60,8 +70,34 @@ impl Reader {
             padding = Padding { bottom, right, ..Padding::default() };
             count_include_pad = false;
         }
-        let pool = Pool { kind: average(count_include_pad), kernel: windows.kernel, stride: windows.stride, padding };
-        let y = self.emit(n, Op::Pool(pool), &[x])?;
+        let y = if windows.dilation == [1, 1] {
+            let pool =
+                Pool { kind: average(count_include_pad), kernel: windows.kernel, stride: windows.stride, padding };
+            self.emit(n, Op::Pool(pool), &[x])?
+        } else {
+            // The mean of elements that are apart is a convolution with equal weights.
+            let (channels, [rows, columns]) = (self.graph.shape(x)[1], windows.kernel);
+            let weights = super::value::count(&[channels, rows, columns])?;
+            self.graph.budget.spend(4 * weights as u64, 0)?;
+            let weights = vec![1.0 / (rows * columns) as f32; weights];
+            let weights = self.emit_constant(n, &[channels, 1, rows, columns], weights)?;
+            let (kernel, stride, dilation) = (windows.kernel, windows.stride, windows.dilation);
+            let op = Convolution { group: channels, kernel, stride, dilation, padding };
+            self.emit(n, Op::Convolution(op), &[x, weights])?
+        };
+        let y = match power {
+            None => y,
+            Some(power) => {
+                let count = (windows.kernel[0] * windows.kernel[1]) as f32;
+                let factor = self.emit_constant(n, &[], vec![count])?;
+                let sum = self.emit(n, Op::Binary(Binary::Mul), &[y, factor])?;
+                if power == 1 {
+                    sum
+                } else {
+                    self.emit(n, Op::Unary(Unary::Sqrt), &[sum])?
+                }
+            }
+        };
         self.without_height(n, y, rank)
     }
 

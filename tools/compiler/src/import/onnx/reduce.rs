@@ -21,12 +21,25 @@ impl Reader {
         let operator = n.proto.op_type.as_str();
         let kind = match operator {
             "ReduceMax" | "ReduceMin" => PoolKind::Max,
-            "ReduceMean" | "ReduceSum" | "ReduceL1" | "ReduceL2" | "ReduceSumSquare" => {
-                PoolKind::Average { count_include_pad: true }
-            }
+            "ReduceMean" | "ReduceSum" | "ReduceLogSum" | "ReduceLogSumExp" | "ReduceL1" | "ReduceL2"
+            | "ReduceSumSquare" => PoolKind::Average { count_include_pad: true },
             _ => return Err("it is supported for constants only".to_owned()),
         };
+        // exp of a difference from the greatest value is not too large for half precision.
+        let greatest = match operator {
+            "ReduceLogSumExp" if count > 1 => Some(self.reduce_by_pooling(n, x, &reduced, PoolKind::Max)?),
+            _ => None,
+        };
+        let extent = |axis: usize| if reduced.contains(&axis) { 1 } else { shape[axis] };
+        let kept: Vec<usize> = (0..shape.len()).map(extent).collect();
         x = match operator {
+            "ReduceLogSumExp" => {
+                if let Some(greatest) = greatest {
+                    let greatest = self.reshape(n, greatest, &kept)?;
+                    x = self.emit(n, Op::Binary(Binary::Sub), &[x, greatest])?;
+                }
+                self.emit(n, Op::Unary(Unary::Exp), &[x])?
+            }
             "ReduceMin" => self.emit(n, Op::Unary(Unary::Neg), &[x])?,
             "ReduceL1" => self.emit(n, Op::Unary(Unary::Abs), &[x])?,
             "ReduceL2" | "ReduceSumSquare" => self.emit(n, Op::Binary(Binary::Mul), &[x, x])?,
@@ -42,11 +55,14 @@ impl Reader {
         x = match operator {
             "ReduceMin" => self.emit(n, Op::Unary(Unary::Neg), &[x])?,
             "ReduceL2" => self.emit(n, Op::Unary(Unary::Sqrt), &[x])?,
+            "ReduceLogSum" | "ReduceLogSumExp" => self.emit(n, Op::Unary(Unary::Log), &[x])?,
             _ => x,
         };
+        if let Some(greatest) = greatest {
+            x = self.emit(n, Op::Binary(Binary::Add), &[x, greatest])?;
+        }
         let keep = n.int("keepdims", 1) != 0;
         let left = |axis: &usize| keep || !reduced.contains(axis);
-        let extent = |axis: usize| if reduced.contains(&axis) { 1 } else { shape[axis] };
         let shape: Vec<usize> = (0..shape.len()).filter(left).map(extent).collect();
         self.reshape(n, x, &shape)
     }

@@ -128,6 +128,7 @@ impl Reader {
                 self.emit(n, Op::Slice { starts, steps, lengths }, &[x])
             }
             "Pad" => self.pad(n, x, inputs),
+            "CenterCropPad" => self.center(n, x, inputs),
             "Gather" => self.gather(n, x, inputs),
             "Expand" => {
                 let to = sizes(&Self::list(inputs, 1)?.ok_or("its shape is not a constant")?, "sizes")?;
@@ -206,6 +207,33 @@ impl Reader {
             return Ok(x);
         }
         self.emit(n, Op::Pad { mode, before, after }, &[x])
+    }
+
+    /// The middle of a tensor, or the tensor in the middle of zeros, along each axis.
+    fn center(&mut self, n: &Node<'_>, mut x: TensorId, inputs: &[TensorValue]) -> Result<TensorId, String> {
+        let shape = self.graph.shape(x).to_vec();
+        let targets = sizes(&Self::list(inputs, 1)?.ok_or("its shape is not a constant")?, "sizes")?;
+        let chosen = match n.ints("axes") {
+            Some(list) => list.iter().map(|&a| axis(a, shape.len())).collect::<Result<Vec<_>, _>>()?,
+            None => (0..shape.len()).collect(),
+        };
+        if targets.len() != chosen.len() {
+            return Err(format!("sizes {targets:?} for {} dimensions", chosen.len()));
+        }
+        let (mut starts, mut lengths) = (vec![0; shape.len()], shape.clone());
+        let (mut before, mut after) = (vec![0; shape.len()], vec![0; shape.len()]);
+        for (&at, &target) in chosen.iter().zip(&targets) {
+            let (more, less) = (target.saturating_sub(shape[at]), shape[at].saturating_sub(target));
+            (starts[at], lengths[at]) = (less / 2, shape[at] - less);
+            (before[at], after[at]) = (more / 2, more - more / 2);
+        }
+        if lengths != shape {
+            x = self.emit(n, Op::Slice { starts, steps: vec![1; shape.len()], lengths }, &[x])?;
+        }
+        if before.iter().chain(&after).all(|&pad| pad == 0) {
+            return Ok(x);
+        }
+        self.emit(n, Op::Pad { mode: PadMode::Constant(0.0), before, after }, &[x])
     }
 
     fn gather(&mut self, n: &Node<'_>, x: TensorId, inputs: &[TensorValue]) -> Result<TensorId, String> {
