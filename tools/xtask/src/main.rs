@@ -4,6 +4,7 @@
 
 mod cache;
 mod command;
+mod package;
 mod rtl;
 mod series;
 mod vm;
@@ -31,6 +32,8 @@ enum Task {
     Rtl(rtl::Arguments),
     /// Writes the driver as a series of patches for the kernel's tree
     Series(series::Arguments),
+    /// Builds the packages that users install: a Python wheel and Debian packages
+    Package(package::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Task::Module(arguments) => vm::module(&arguments),
         Task::Rtl(arguments) => rtl::run(&arguments),
         Task::Series(arguments) => series::run(&arguments),
+        Task::Package(arguments) => package::build(&arguments),
     };
     match done {
         Ok(code) => ExitCode::from(code),

@@ -84,7 +84,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (device, spent) = Timed::new(opened.device);
     let device = Shared::new(device);
     let network = Network::new(Arc::<Loadable>::clone(&loadable), &device)?;
-    let mut idle = (0..args.in_flight).map(|_| network.context()).collect::<Result<VecDeque<_>, _>>()?;
+    // More contexts than runs would only be made and warmed up.
+    let contexts = args.iterations.map_or(args.in_flight.into(), |most| most.min(args.in_flight.into()));
+    let mut idle = (0..contexts).map(|_| network.context()).collect::<Result<VecDeque<_>, _>>()?;
     for context in &mut idle {
         for _ in 0..args.warmup {
             context.run()?;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use nvdla_runtime::program::{self, sentence};
 use nvdla_runtime::{compare, files, image, kind_of, labels, loadable, ErrorKind};
 
+use crate::doctor;
 use crate::failure::{Context, Failure, Problem, Shown};
 
 /// The kind of a failure, and its exit status.
@@ -48,6 +49,8 @@ fn kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
         Some(ErrorKind::File)
     } else if error.is::<files::Clash>() {
         Some(ErrorKind::Argument)
+    } else if error.is::<doctor::Found>() {
+        Some(ErrorKind::Device)
     } else {
         None
     };

@@ -7,6 +7,7 @@
 
 mod args;
 mod bench;
+mod doctor;
 mod documents;
 pub mod exit;
 mod failure;
@@ -49,6 +50,8 @@ enum Command {
     Bench(bench::Args),
     /// List the devices of this machine
     List(list::Args),
+    /// Check a device step by step, and say what to change where a step fails
+    Doctor(doctor::Args),
     /// Show what a loadable holds (nvdla_inspect)
     #[command(disable_help_flag = true)]
     Inspect(Rest),
@@ -106,7 +109,7 @@ fn described() -> clap::Command {
             other.name(name).display_name(format!("nvdla-{name}")).about(about)
         });
     }
-    for name in ["run", "bench"] {
+    for name in ["run", "bench", "doctor"] {
         let devices = devices.clone();
         program = program.mut_subcommand(name, |command| {
             command.mut_arg("device", |arg| arg.value_parser(PossibleValuesParser::new(devices)))
@@ -132,6 +135,7 @@ pub fn nvdla() -> ExitCode {
         Command::Run(args) => run::run(&args.common, false),
         Command::Bench(args) => bench::run(args),
         Command::List(args) => list::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Inspect(rest) => Err(other("nvdla_inspect", rest)),
         Command::Compile(rest) => Err(other("nvdla_compiler", rest)),
         Command::Evaluate(Rest { rest }) => {

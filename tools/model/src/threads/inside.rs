@@ -12,6 +12,8 @@ use std::thread::JoinHandle;
 
 use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuilder};
 
+use super::global::start;
+
 /// Ended threads leave the list at the first collection; their memory is free two epochs later, and each flush advances by one.
 const EPOCHS: usize = 4;
 
@@ -118,7 +120,7 @@ pub fn inside_pool<R: Send>(lease: &Lease, task: impl FnOnce() -> R + Send) -> i
     if let Some((pool, _place)) = lease.pool().and_then(|pool| Some((pool, Place::take()?))) {
         return Ok(pool.install(task));
     }
-    super::start()?;
+    start()?;
     Ok(task())
 }
 

@@ -2,26 +2,9 @@
 
 //! How the units share an operation among the threads of rayon's pool.
 
-use std::error::Error as _;
-use std::io;
-use std::sync::OnceLock;
-
+mod global;
 pub mod inside;
 pub mod keep_awake;
 pub(crate) mod share;
 
-/// Starts rayon's threads, if they do not run yet. Without this call rayon starts them when they are needed first, and panics if the
-/// system has no more threads.
-///
-/// # Errors
-///
-/// When a thread cannot be started. Every later call returns the same error.
-pub fn start() -> io::Result<()> {
-    static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
-    let started = STARTED.get_or_init(|| match rayon::ThreadPoolBuilder::new().build_global() {
-        // An error without a cause means that the threads run already.
-        Err(error) if error.source().is_some() => Err(error.to_string()),
-        _ => Ok(()),
-    });
-    started.clone().map_err(io::Error::other)
-}
+pub use global::start;
