@@ -815,6 +815,33 @@ fn poolings_on_the_fly() {
     }
 }
 
+/// A convolution that does not fit the convolution buffer hands its output to a pooling in bands, with windows across their ends, with
+/// padding, and with windows apart.
+#[test]
+fn poolings_fly_behind_cut_convolutions() {
+    let config = &nvdla_uapi::config::NV_SMALL;
+    for (kind, kernel, stride, pad) in
+        [(PoolKind::Max, 3, 2, 1), (PoolKind::Average { count_include_pad: true }, 2, 2, 0), (PoolKind::Max, 2, 3, 0)]
+    {
+        let mut builder = Builder::new("flies", 5);
+        let data = builder.graph.input("data", &[1, 24, 90, 64]).unwrap();
+        let made = windows(&mut builder, data, 8, [3, 3], 1);
+        let padding = Padding { top: pad, left: pad, ..Padding::default() };
+        let pool = Pool { kind, kernel: [kernel; 2], stride: [stride; 2], padding };
+        let out = builder.add(Op::Pool(pool), &[made]).unwrap();
+        builder.graph.outputs.push(out);
+        let graph = &builder.graph;
+        let [bands, whole] = [Optimize::Time, Optimize::Size].map(|optimize| {
+            let options = Options { optimize, ..Options::new(config) };
+            compile(graph, &ranges(graph), &options).unwrap()
+        });
+        check(&bands, config, &mut Random::new(6), "flies");
+        let poolings = bands.report.operations.iter().filter(|operation| operation.unit == "PDP");
+        assert!(poolings.clone().count() > 1 && poolings.clone().all(|operation| operation.cycles == 0));
+        assert!(bands.report.cycles < whole.report.cycles, "{} and {}", bands.report.cycles, whole.report.cycles);
+    }
+}
+
 /// More weights than the convolution buffer holds: kernel groups pass through it.
 #[test]
 fn kernel_groups_are_exact() {

@@ -192,7 +192,8 @@ struct Candidates<'a> {
 impl Candidates<'_> {
     /// The best program, and its division into bands.
     fn best(&self) -> Result<(Planned, Option<Division>), Error> {
-        let whole = self.planned(&[], &HashSet::new())?;
+        let (flights, flying) = self.flights()?;
+        let whole = self.planned(&flights, &flying)?;
         let for_memory = matches!(self.goal, Optimize::Memory | Optimize::Pool(_));
         let for_time = self.goal == Optimize::Time && self.sram.is_some();
         if !for_memory && !for_time {
@@ -220,6 +221,40 @@ impl Candidates<'_> {
         };
         let division = Division { pool, cycles, runs: stripes.iter().map(run).collect() };
         Ok((best, Some(division).filter(|division| for_memory || !division.runs.is_empty())))
+    }
+
+    /// The convolutions and poolings that take less time in bands, because the pooling then takes its input on the fly.
+    fn flights(&self) -> Result<(Vec<Stripe>, HashSet<TensorId>), Error> {
+        let (mut chosen, mut flying) = (Vec::new(), HashSet::new());
+        let most = self.goal == Optimize::Prefetch;
+        if self.sram.is_some() || !(most || self.goal == Optimize::Time) {
+            return Ok((chosen, flying));
+        }
+        let Lowering { placed, buffers, cost, .. } = self.lowering;
+        let Lowered { numbers, tables, .. } = self.lowered;
+        let (program, _) = self.lowering.clone().program(numbers, tables, &[], &flying)?;
+        let cycles = |mut program: Program| {
+            program.tables.clone_from(tables);
+            fly::join(&mut program);
+            cost.cycles(&program, |_| false)
+        };
+        for (root, stripes) in stripes::flights(placed, numbers, buffers, &program, cost) {
+            let Some(steps) = stripes.first().map(|stripe| stripe.steps.clone()) else { continue };
+            let inside = HashSet::from([root]);
+            let whole = cycles(self.lowering.clone().part(numbers, steps)?);
+            let mut best = None;
+            for stripe in stripes {
+                let cycles = cycles(self.lowering.clone().bands(numbers, &stripe, &inside)?);
+                if (most || cycles < whole) && best.as_ref().is_none_or(|(least, _)| cycles < *least) {
+                    best = Some((cycles, stripe));
+                }
+            }
+            if let Some((_, stripe)) = best {
+                flying.insert(root);
+                chosen.push(stripe);
+            }
+        }
+        Ok((chosen, flying))
     }
 
     /// The program with these runs of steps in bands.

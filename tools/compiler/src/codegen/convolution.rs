@@ -51,8 +51,10 @@ fn axes(conv: &Convolution, input: &View, output: &View) -> [Axis; 2] {
 fn skipping<'a>(conv: &'a Convolution, source: &mut View, target: &View) -> Cow<'a, Convolution> {
     let [stride, _] = conv.op.stride;
     let alone = conv.op.kernel[0] == 1 && conv.op.padding.top == 0 && conv.op.padding.bottom == 0;
-    let lines = source.line_stride.checked_mul(stride as u32).filter(|_| alone && stride > 1 && target.height > 1);
-    let Some(line_stride) = lines.filter(|_| source.format == Format::Feature) else { return Cow::Borrowed(conv) };
+    if !alone || stride == 1 || target.height == 1 || source.format != Format::Feature {
+        return Cow::Borrowed(conv);
+    }
+    let Ok(line_stride) = u32::try_from(source.layout().line_offset(stride)) else { return Cow::Borrowed(conv) };
     (source.line_stride, source.height) = (line_stride, target.height);
     let mut conv = conv.clone();
     conv.op.stride[0] = 1;

@@ -276,9 +276,10 @@ impl Lowering<'_> {
         self.program.tables = tables.to_vec();
         self.program.steps = steps.iter().map(|step| self.described(step)).collect();
         let mut at = 0;
+        // A step that needs no result of the previous one, or only a band of it, would run beside it and need its own memory.
+        let pause = !stripes.iter().all(|stripe| stripe.flies(flying));
         while at < steps.len() {
-            // A step that needs no result of the previous one, or only a band of it, would run beside it and need its own memory.
-            self.program.pause = !stripes.is_empty();
+            self.program.pause = pause;
             if let Some(stripe) = stripes.iter().find(|stripe| stripe.steps.start == at) {
                 self.stripe(stripe, numbers, flying)?;
                 at = stripe.steps.end;
@@ -288,6 +289,25 @@ impl Lowering<'_> {
             }
         }
         Ok((self.program, self.warnings))
+    }
+
+    /// The program of some steps alone.
+    pub(crate) fn part(mut self, numbers: &[Numbers], steps: Range<usize>) -> Result<Program, Error> {
+        for at in steps {
+            self.step(at, &self.placed.net.steps[at], &numbers[at])?;
+        }
+        Ok(self.program)
+    }
+
+    /// The program of a run of steps in bands alone.
+    pub(crate) fn bands(
+        mut self,
+        numbers: &[Numbers],
+        stripe: &Stripe,
+        flying: &HashSet<TensorId>,
+    ) -> Result<Program, Error> {
+        self.stripe(stripe, numbers, flying)?;
+        Ok(self.program)
     }
 
     /// Lowers a run of steps in bands.

@@ -147,20 +147,15 @@ fn follows(first: &[Operation], second: &[Operation]) -> bool {
         pad_y_bottom: 0,
         ..*op
     };
-    let same_lines = |cube: &Cube, other: &Cube| {
-        let line = |cube: &Cube| (cube.base, cube.width, cube.channels, cube.line_stride, cube.surface_stride);
-        line(cube) == line(other)
-    };
     let (written, next) = (first_sdp.unit.target(), second_sdp.unit.target());
     first.step == second.step
         && weights == same
         && lines(op) == lines(other)
         && sdp == other_sdp
         && !second.alone
-        && same_lines(source, read)
-        && same_lines(target, sums)
-        && same_lines(written, next)
-        && written.offset + u32::from(written.height) * written.line_stride == next.offset
+        && source.is_beside(read)
+        && target.is_beside(sums)
+        && written.is_before(next)
         && op.batch == 1
         && op.data_format == DataFormat::Feature
 }
@@ -171,17 +166,11 @@ fn whole(run: &[Operation]) -> Option<[Operation; 2]> {
         return run.to_vec().try_into().ok();
     };
     let (mut convolution, mut sdp) = (first.clone(), first_sdp.clone());
-    let spanning = |first: &Cube, last: &Cube| {
-        let lines = (last.offset - first.offset) / first.line_stride.max(1) + u32::from(last.height);
-        let size = first.size + (lines - u32::from(first.height)) * first.line_stride;
-        Cube { height: lines as u16, size, ..*first }
-    };
-    let height = last_sdp.unit.target();
-    let target = spanning(first_sdp.unit.target(), height);
+    let target = first_sdp.unit.target().through(last_sdp.unit.target());
     if let (Unit::Convolution { op, source, target: sums, .. }, Unit::Convolution { op: end, source: read, .. }) =
         (&mut convolution.unit, &last.unit)
     {
-        *source = spanning(source, read);
+        *source = source.through(read);
         *sums = Cube { base: Base::OnTheFly, offset: 0, ..target };
         (op.pad_y_bottom, op.input_height_csc, op.input_height_cmac) = (end.pad_y_bottom, source.height, target.height);
     }
@@ -193,7 +182,7 @@ fn whole(run: &[Operation]) -> Option<[Operation; 2]> {
         // Operands per kernel are the same for all lines.
         for (operand, end) in operands.iter_mut().zip(end).filter_map(|(operand, end)| operand.as_mut().zip(*end)) {
             if operand.offset != end.offset {
-                *operand = spanning(operand, &end);
+                *operand = operand.through(&end);
             }
         }
     }

@@ -129,6 +129,24 @@ impl Cube {
         Self { offset: self.offset + first * self.line_stride, size, height: count as u16, ..*self }
     }
 
+    /// Whether another cube has the same surfaces and columns of the same memory.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        let lines = |cube: &Self| (cube.base, cube.width, cube.channels, cube.line_stride, cube.surface_stride);
+        lines(self) == lines(other)
+    }
+
+    /// Whether another cube has the lines behind this one.
+    pub(crate) fn is_before(&self, next: &Self) -> bool {
+        self.is_beside(next) && self.offset + u32::from(self.height) * self.line_stride == next.offset
+    }
+
+    /// The lines from this cube's first one to the last one of a cube beside it.
+    pub(crate) fn through(&self, last: &Self) -> Self {
+        let lines = (last.offset - self.offset) / self.line_stride.max(1) + u32::from(last.height);
+        let size = self.size + (lines - u32::from(self.height)) * self.line_stride;
+        Self { height: lines as u16, size, ..*self }
+    }
+
     /// Whether the bytes of two cubes of one buffer may overlap. Exact if both have the same strides, or if one has every n-th line.
     /// Otherwise the ranges from the first to the last byte are compared.
     pub fn overlaps(&self, other: &Self, atom: u32) -> bool {

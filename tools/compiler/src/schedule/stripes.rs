@@ -11,14 +11,19 @@
 //! all runs finds those of the least time for a given pool. With [`Optimize::Memory`] the size of the pool is the one with the
 //! least product of size and squared time: a pool that is 2% smaller is chosen if the time grows by less than 1%.
 //!
+//! `flights` finds poolings whose input a convolution makes in several parts. In bands, each part of the convolution passes the lines
+//! of one band to the pooling on the fly.
+//!
 //! With SRAM (`InSram`) and [`Optimize::Time`] the runs are those of the least time whose bands inside fit there together. The times
 //! of a run are those with its tensors inside in SRAM, and all others in DRAM.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
+use nvdla_uapi::desc::OpType;
+
 use super::cost::{Cost, Sram, StepTime};
-use super::program::{Buffer, Program};
+use super::program::{Buffer, Program, Task};
 use crate::net::access::span;
 use crate::net::step::{Kind, Net, Step, TensorId};
 use crate::numbers::quantizer::Numbers;
@@ -41,6 +46,11 @@ pub(crate) struct Stripe {
 }
 
 impl Stripe {
+    /// Whether poolings take all tensors inside on the fly. `flying` are the roots of the buffers that they take.
+    pub(crate) fn flies(&self, flying: &HashSet<TensorId>) -> bool {
+        self.bands.iter().flat_map(|band| band.inside.keys()).all(|root| flying.contains(root))
+    }
+
     /// The greatest number of lines that a band has of a buffer inside the run.
     pub(crate) fn height(&self, root: TensorId) -> u32 {
         let lines = self.bands.iter().filter_map(|band| band.inside.get(&root));
@@ -129,6 +139,43 @@ pub(crate) fn choose(
     let times = with.times(program, 0..program.steps.len(), |id| program.in_sram(id));
     let in_sram = sram.filter(|_| goal == Optimize::Time).map(|sram| InSram { program, sram, roots });
     (Search { placed, numbers, cost, buffers, times, in_sram }.choose(goal), flying)
+}
+
+/// For each pooling whose input one convolution makes in more than one operation, and nothing else reads: the two steps in bands, with
+/// different numbers of bands, and the root of the buffer between them.
+pub(crate) fn flights(
+    placed: &Placed,
+    numbers: &[Numbers],
+    numbers_of: &HashMap<TensorId, usize>,
+    program: &Program,
+    cost: &Cost,
+) -> Vec<(TensorId, Vec<Stripe>)> {
+    let in_pool = |number: usize| program.buffers[number].place.is_pool();
+    let buffers = numbers_of.iter().filter(|(_, &number)| in_pool(number));
+    let buffers = buffers
+        .map(|(&root, &number)| (root, (u64::from(program.buffers[number].size), program.buffers[number].height)));
+    let search = Search { placed, numbers, cost, buffers: buffers.collect(), times: Vec::new(), in_sram: None };
+    let uses = search.uses();
+    let mut operations = vec![0; program.steps.len()];
+    for task in &program.tasks {
+        let Task::Dla(list) = task else { continue };
+        list.iter()
+            .filter(|operation| operation.unit.op_type() == OpType::Conv)
+            .for_each(|conv| operations[conv.step] += 1);
+    }
+    let mut all = Vec::new();
+    for (&root, used) in &uses {
+        let (steps, parts) = (used.first..used.last + 1, operations[used.first]);
+        let [first, between @ .., last] = &placed.net.steps[steps.clone()] else { continue };
+        let alone = used.whole && !between.iter().any(computes) && search.root(last.output) != root;
+        let pair = matches!((&first.kind, &last.kind), (Kind::Convolution(_), Kind::Pool(_)));
+        if !alone || !pair || parts < 2 || ![first, last].iter().all(|step| divisible(&placed.net, step)) {
+            continue;
+        }
+        let counts = [parts, parts + 1, parts + 2, 2 * parts].into_iter();
+        all.push((root, counts.filter_map(|count| search.divide(&steps, count, &uses)).collect()));
+    }
+    all
 }
 
 /// Whether a step has operations.
