@@ -22,7 +22,7 @@ impl Builder<'_> {
             let weights = vec![1.0 / (rows * columns) as f32; channels * rows * columns];
             (ir::Convolution { group: channels, kernel, stride, dilation: [1; 2], padding }, weights)
         };
-        if self.rounds_better(&pool, shape) {
+        if self.rounds_better(node, &pool, shape) {
             let (op, weights) = op(pool.kernel, [1; 2], pool.padding);
             return self.depthwise(node, op, weights, input, node.output.0);
         }
@@ -84,16 +84,17 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Whether an average over all lines and columns is a convolution in int8. PDP rounds the mean of the lines and the mean of
+    /// Whether an average over all lines and columns of a quantized model is a convolution in int8. PDP rounds the mean of the lines and the mean of
     /// these, halves away from zero, and its output has the scale of its input, whose values reach farther than their means. A
     /// convolution rounds once to a scale of its own. It takes longer, so it must have few weights: a step has
     /// [`Config::mac_atomic_k`](nvdla_uapi::config::Config) of them per channel and element of the window.
-    fn rounds_better(&self, pool: &Pool, [channels, height, width]: [u32; 3]) -> bool {
+    fn rounds_better(&self, node: &ir::Node, pool: &Pool, [channels, height, width]: [u32; 3]) -> bool {
         let average = matches!(pool.kind, ir::PoolKind::Average { .. });
         let whole = pool.kernel == [height, width].map(|extent| extent as usize) && height.max(width) > 1;
         let weights = channels * height * width * self.config.mac_atomic_k;
         let fits = height.max(width) as usize <= LARGEST_WINDOW && weights <= MOST_WEIGHTS;
-        self.net.integers && average && whole && fits && pool.padding == ir::Padding::default()
+        let quantized = self.graph.tensor(node.output).quantization.is_some();
+        self.net.integers && quantized && average && whole && fits && pool.padding == ir::Padding::default()
     }
 
     /// A deconvolution of stride s is s x s convolutions, each with every s-th weight, whose outputs are interleaved.
