@@ -9,6 +9,7 @@ use nvdla_runtime::{labels, ErrorKind};
 use crate::compiler;
 use crate::evaluate::{classes, mixed};
 use crate::import::model;
+use crate::ir::Unreadable;
 
 /// The kind of an error of this library, or else of one of its causes.
 pub fn kind_of(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
@@ -58,4 +59,22 @@ fn of_compiler(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
         compiler::Error::Lowering(_) | compiler::Error::Mixed(mixed::Failure::Lowering(_)) => ErrorKind::Refused,
         compiler::Error::Mixed(mixed::Failure::Measuring(_)) => ErrorKind::Device,
     })
+}
+
+/// The nodes that an error of this library, or one of its causes, refuses.
+pub fn refusals_of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Unreadable> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let found = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+            (Some(model::Error::Nodes(_, unreadable)), ..)
+            | (_, Some(compiler::Error::Lowering(crate::error::Error::Refused(unreadable))), _)
+            | (.., Some(crate::error::Error::Refused(unreadable))) => Some(unreadable),
+            _ => error.downcast_ref(),
+        };
+        if found.is_some() {
+            return found;
+        }
+        next = error.source();
+    }
+    None
 }

@@ -44,4 +44,4 @@ pub mod target;
 pub use nvdla_runtime::npy;
 
 pub use error::Error;
-pub use kind::kind_of;
+pub use kind::{kind_of, refusals_of};

@@ -218,7 +218,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             let losses = evaluate(&compiler, &model, &compiled, samples, outputs)?;
             compiled.report.add_losses(&losses);
         }
-        write(&folder.join("report.json"), serde_json::to_string_pretty(&compiled.report)? + "\n")?;
+        write(&folder.join("report.json"), compiled.report.to_json() + "\n")?;
         write(&folder.join("report.html"), compiled.report.to_html())?;
         write(&folder.join("calibration.json"), scales)?;
     }

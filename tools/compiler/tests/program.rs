@@ -365,3 +365,71 @@ fn results_and_errors_are_one_object() {
         assert_eq!(output.status.code(), Some(3), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+/// y = relu(conv(x)), between operators that no configuration computes.
+fn refused_at_both_ends(path: &str) {
+    let node = |operator: &str, inputs: &[&str], output: &str| proto::Node {
+        op_type: operator.into(),
+        input: inputs.iter().map(|&name| name.into()).collect(),
+        output: vec![output.into()],
+        name: output.into(),
+        ..Default::default()
+    };
+    let value = |name: &str| {
+        let dim = |extent| proto::Dimension { dim_value: Some(extent), dim_param: String::new() };
+        let shape = Some(proto::Shape { dim: [1, 2, 4, 4].map(dim).into() });
+        let r#type = Some(proto::Type { tensor_type: Some(proto::TensorType { elem_type: 1, shape }) });
+        proto::ValueInfo { name: name.into(), r#type }
+    };
+    let raw: Vec<u8> = [1f32; 6].iter().flat_map(|weight| weight.to_le_bytes()).collect();
+    let weights = proto::Tensor {
+        dims: vec![3, 2, 1, 1],
+        data_type: 1,
+        name: "w".into(),
+        raw_data: raw.into(),
+        ..Default::default()
+    };
+    let graph = proto::Graph {
+        node: vec![
+            node("Det", &["x"], "before"),
+            node("Conv", &["before", "w"], "conv"),
+            node("Relu", &["conv"], "middle"),
+            node("Det", &["middle"], "y"),
+        ],
+        name: "test".into(),
+        initializer: vec![weights],
+        input: vec![value("x")],
+        output: vec![value("y")],
+        ..Default::default()
+    };
+    let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 13 }];
+    let model = proto::Model { graph: Some(graph), opset_import, functions: Vec::new() };
+    fs::write(path, model.encode_to_vec()).unwrap();
+}
+
+/// `--inputs` cuts the front of a network as `--outputs` cuts its back, and what is proposed for `--outputs` compiles.
+#[test]
+fn networks_are_cut_at_both_ends() {
+    let folder = Folder::new();
+    let (model, file) = (folder.path("model.onnx"), folder.path("net.nvdla"));
+    refused_at_both_ends(&model);
+    let check =
+        |more: &[&str]| run(&[&[&model[..], "--config", "nv_full", "--precision", "fp16", "--check"], more].concat());
+    let front = ["--inputs", "before", "--shape", "before=1x2x4x4"];
+    let output = check(&front);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("Det"), "{text}");
+    let proposed = text.split("with these outputs: ").nth(1).expect(&text).lines().next().unwrap().trim().to_owned();
+    assert_eq!(proposed, "middle");
+    let both = [&front[..], &["--outputs", &proposed]].concat();
+    assert!(check(&both).status.success());
+    // Without the front nothing can be computed, so nothing is proposed.
+    let text = String::from_utf8_lossy(&check(&[]).stderr).into_owned();
+    assert!(text.contains("before") && !text.contains("with these outputs"), "{text}");
+    let compiled = run(&[&[&model[..], "-o", &file, "--config", "nv_full", "--precision", "fp16"], &both[..]].concat());
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let loadable = Loadable::open(&file).unwrap();
+    assert_eq!((loadable.inputs().count(), loadable.outputs().count()), (1, 1));
+    let unknown = check(&["--inputs", "nothing"]);
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("nothing"));
+}

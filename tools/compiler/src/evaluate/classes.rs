@@ -150,6 +150,11 @@ impl Evaluation {
         self.device.top1 as f64 / self.samples.max(1) as f64
     }
 
+    /// The results as JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
     /// The text for a user, with several lines.
     pub fn to_text(&self) -> String {
         let percent = |count: usize| format!("{:.2} %", 100.0 * count as f64 / self.samples.max(1) as f64);

@@ -254,6 +254,11 @@ fn buffers(program: &Program, plan: &Plan) -> Vec<BufferReport> {
 }
 
 impl Report {
+    /// The report as JSON: the content of `report.json`.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
     /// Adds the nodes and tensors that the operations compute.
     pub(crate) fn describe(&mut self, graph: &Graph, net: &Net, scales: &[Scale], precision: Precision) {
         let name = |&id: &ir::TensorId| graph.tensor(id).name.clone();

@@ -108,9 +108,8 @@ impl Reader {
         let tensor = tensor.ok_or("it is not a tensor")?;
         let shape = match (options.shapes.get(&input.name), &tensor.shape) {
             (Some(given), Some(shape)) => {
-                let known = shape.dim.iter().map(|dim| dim.dim_value.filter(|&value| value > 0));
-                let agrees = |(given, known): (&usize, Option<i64>)| known.is_none_or(|known| known == *given as i64);
-                if shape.dim.len() != given.len() || !given.iter().zip(known).all(agrees) {
+                // Sizes that the model fixes may be others, such as the batch. Operators that do not allow them are refused.
+                if shape.dim.len() != given.len() {
                     return Err(format!("the shape {given:?} is given, the model has {}", written(shape)));
                 }
                 given.clone()

@@ -207,6 +207,11 @@ fn dynamic_dimensions_are_given_by_the_user() {
     let graph = read(model.encode_to_vec().into(), None, &given(&[1, 2, 8, 6])).unwrap();
     assert_eq!(graph.shape(graph.outputs[0]), [1, 3, 8, 6]);
     assert!(read(model.encode_to_vec().into(), None, &given(&[1, 5, 8, 6])).is_err());
+    // A batch that the model fixes is replaced.
+    model.graph.as_mut().unwrap().input[0] = value("x", &[10, 2, 4, 4]);
+    let graph = read(model.encode_to_vec().into(), None, &given(&[1, 2, 8, 6])).unwrap();
+    assert_eq!(graph.shape(graph.outputs[0]), [1, 3, 8, 6]);
+    assert!(read(model.encode_to_vec().into(), None, &given(&[2, 8, 6])).is_err());
     let other = Options { shapes: [("z".to_owned(), vec![1])].into(), ..Options::default() };
     assert!(read(plain().encode_to_vec().into(), None, &other).is_err());
 }
@@ -266,6 +271,62 @@ fn external_data_lies_in_the_models_folder() {
         assert!(made.success() && located("pipe", "0", "24").unwrap_err().to_string().contains("not a regular file"));
     }
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// The outputs for x from -1.6 on, in steps of 0.1, whose sums of two channels are `conv`.
+fn computed(nodes: Vec<proto::Node>, initializers: Vec<proto::Tensor>) -> (Vec<f32>, Vec<f32>) {
+    let graph = reads(&model(nodes, initializers, "y")).unwrap();
+    let x: Vec<f32> = (0..32).map(|k| (k as f32 - 16.0) / 10.0).collect();
+    let conv = (0..48).map(|k| x[k % 16] + x[k % 16 + 16]).collect();
+    (conv, float::run(&graph, &[x], &mut |_, _| {}).unwrap().remove(0))
+}
+
+fn with(mut node: proto::Node, name: &str, value: f32) -> proto::Node {
+    node.attribute.push(proto::Attribute { name: name.into(), f: value, ..Default::default() });
+    node
+}
+
+#[test]
+fn limits_may_be_computed() {
+    let nodes =
+        vec![node("Abs", &["conv"], "most"), node("Neg", &["most"], "least"), node("Mul", &["conv", "two"], "x2")];
+    let clip = node("Clip", &["x2", "least", "most"], "y");
+    let (conv, y) = computed([nodes, vec![clip]].concat(), vec![tensor("two", &[], &[2.0])]);
+    assert!(conv.iter().zip(&y).all(|(conv, y)| (conv - y).abs() < 1e-6), "{y:?}");
+    // Only one of the limits.
+    let nodes = vec![node("Neg", &["conv"], "most"), node("Clip", &["conv", "", "most"], "y")];
+    let (conv, y) = computed(nodes, vec![]);
+    assert!(conv.iter().zip(&y).all(|(conv, y)| (y + conv.abs()).abs() < 1e-6), "{y:?}");
+}
+
+#[test]
+fn operators_that_others_express() {
+    let hard = with(node("Shrink", &["conv"], "y"), "lambd", 0.75);
+    let soft = with(hard.clone(), "bias", 0.75);
+    for (shrink, bias) in [(hard, 0.0), (soft, 0.75)] {
+        let (conv, y) = computed(vec![shrink], vec![]);
+        let expected = |x: f32| if x.abs() > 0.75 { x - f32::copysign(bias, x) } else { 0.0 };
+        assert!(conv.iter().zip(&y).all(|(&conv, y)| (expected(conv) - y).abs() < 1e-6), "{bias}: {y:?}");
+    }
+    let other = with(with(node("Shrink", &["conv"], "y"), "lambd", 0.75), "bias", 0.5);
+    assert!(refusal(&model(vec![other], vec![], "y"), "y").contains("a bias of 0.5"));
+    let (conv, y) = computed(vec![node("ReduceLogSumExp", &["conv", "axes"], "y")], vec![integers("axes", &[2, 3])]);
+    let sum: f32 = conv[..16].iter().map(|x| x.exp()).sum();
+    assert!(y.len() == 3 && (y[0] - sum.ln()).abs() < 1e-5, "{y:?}");
+    let sizes = integers("sizes", &[2, 7]);
+    let axes = proto::Attribute { name: "axes".into(), ints: vec![2, 3], ..Default::default() };
+    let mut middle = node("CenterCropPad", &["conv", "sizes"], "y");
+    middle.attribute.push(axes);
+    let (conv, y) = computed(vec![middle], vec![sizes]);
+    assert_eq!((y.len(), &y[..7]), (42, &[&[0.0], &conv[4..8], &[0.0; 2]].concat()[..]));
+    let kernel = |name: &str| proto::Attribute { name: name.into(), ints: vec![2, 2], ..Default::default() };
+    let mut pool = node("LpPool", &["conv"], "y");
+    pool.attribute = vec![kernel("kernel_shape"), kernel("dilations")];
+    let (conv, y) = computed(vec![pool.clone()], vec![]);
+    let expected = [0, 2, 8, 10].iter().map(|&at: &usize| conv[at] * conv[at]).sum::<f32>().sqrt();
+    assert!(y.len() == 12 && (y[0] - expected).abs() < 1e-5, "{y:?}");
+    pool.attribute.push(proto::Attribute { name: "p".into(), i: 3, ..Default::default() });
+    assert!(refusal(&model(vec![pool], vec![], "y"), "y").contains("a power of 3"));
 }
 
 #[test]
