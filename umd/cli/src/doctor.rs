@@ -67,8 +67,9 @@ impl std::error::Error for Found {}
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let registers = "registers";
-    let change = "Compare the window's address with the device tree or with lspci, and look whether the clock runs and the reset \
-                  is released. A window that is 4 bytes too high, or of another byte order, reads other numbers than expected.";
+    let change = "If the registers read wrong numbers, compare the window's address with the device tree or with lspci, and look \
+                  whether the clock runs and the reset is released. A window that is 4 bytes too high, or of another byte order, \
+                  reads other numbers than expected.";
     match &args.device {
         Selection::Direct(selection) => {
             let device = DirectDevice::open(selection).map_err(|error| failed(registers, &sentence(&error), change))?;
