@@ -92,10 +92,13 @@ const FIXED: u64 = 56;
 const FLUSH: u64 = 7;
 
 impl PdpShape {
-    /// Bytes read. Columns that two parts share are read twice.
+    /// Bytes read. Columns that two parts share are read twice, and those between the last window of a part and the first one of the next
+    /// are not read.
     fn read(&self, config: &Config) -> u64 {
-        let shared = u64::from(self.parts.max(1) - 1) * u64::from(self.kernel_width.saturating_sub(self.stride_x));
-        let columns = u64::from(self.input.width) + shared;
+        let [again, between] =
+            [self.kernel_width.saturating_sub(self.stride_x), self.stride_x.saturating_sub(self.kernel_width)];
+        let of_all = |columns: u32| u64::from(self.parts.max(1) - 1) * u64::from(columns);
+        let columns = (u64::from(self.input.width) + of_all(again)).saturating_sub(of_all(between));
         self.input.surfaces(config) * u64::from(self.input.height) * columns * u64::from(config.memory_atomic)
     }
 
