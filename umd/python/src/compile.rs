@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The compiler for Python: a trained network in, the bytes of a loadable out.
+//! The compiler for Python: a trained network in, the bytes of a loadable out, or how well it does on labelled samples.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use nvdla_compiler::compiler::{Compiler, MIXED_SHARE};
+use nvdla_compiler::calibrate::{table, Method};
+use nvdla_compiler::compiler::{Calibrated, Compiler, MIXED_SHARE};
+use nvdla_compiler::evaluate::classes;
 use nvdla_compiler::import::model::{Model, Options};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
-use nvdla_compiler::options::Optimize;
+use nvdla_compiler::options::{Bytes, Optimize, Winograd};
+use nvdla_compiler::quantize::Granularity;
+use nvdla_runtime::device::{self, Selection};
+use nvdla_runtime::labels::Labels;
+use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::{configuration, Cancel};
 use nvdla_uapi::reg::values::Precision;
 use pyo3::prelude::*;
@@ -33,49 +39,113 @@ pub(crate) struct Arguments {
     model: PathBuf,
     config: String,
     precision: String,
+    mixed_layers: Option<f64>,
     calibrate: Option<PathBuf>,
+    calibtable: Option<PathBuf>,
+    method: Option<String>,
     mean: Vec<f32>,
     std: Vec<f32>,
     color: Option<String>,
     resize: Option<String>,
+    input: String,
+    weights: String,
+    winograd: Option<String>,
     optimize: String,
     sram: u64,
     shapes: HashMap<String, Vec<usize>>,
+    inputs: Vec<String>,
     outputs: Vec<String>,
 }
 
-/// The loadable, and warnings.
-fn compiled(arguments: Arguments, cancel: &Cancel) -> Result<(Vec<u8>, Vec<String>), Failure> {
-    let Arguments { model, config, precision, calibrate, mean, std, color, resize, optimize, sram, shapes, outputs } =
-        arguments;
-    let config = configuration::find(&config).map_err(|error| Failure::argument(error.to_string()))?;
-    let compiler = Compiler::new(config);
-    let optimize = choice("goal", &optimize, &[("time", Optimize::Time), ("memory", Optimize::Memory)])?;
-    let compiler = compiler.optimize(optimize).sram(sram);
-    let mut compiler = match choice("precision", &precision, &[("int8", 0), ("fp16", 1), ("mixed", 2)])? {
-        1 => compiler.precision(Precision::Fp16),
-        2 => compiler.mixed(MIXED_SHARE),
-        _ => compiler,
-    };
-    let colors = [("rgb", Color::Rgb), ("bgr", Color::Bgr), ("gray", Color::Gray)];
-    let color = color.map(|color| choice("colour order", &color, &colors)).transpose()?;
-    let fits = [("stretch", Fit::Stretch), ("crop", Fit::Crop)];
-    let fit = resize.map(|resize| choice("resize mode", &resize, &fits)).transpose()?.unwrap_or(Fit::Exact);
-    let model = Model::open(&model, &Options { shapes, outputs, cancel: cancel.clone(), ..Options::default() })?;
-    if let Some(color) = color {
-        compiler = compiler.preprocess(Preprocess { mean, std, color, fit });
-    }
-    if let Some(folder) = calibrate {
-        compiler = compiler.calibrate(folder);
-    }
-    let compiled = compiler.compile(&model)?;
-    Ok((compiled.loadable, compiled.report.warnings))
+/// The arguments of [`evaluate`] beside those of the compilation.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Labelled {
+    samples: PathBuf,
+    labels: Option<PathBuf>,
+    device: Option<String>,
 }
 
-/// Compiles a network. Returns the loadable and warnings.
+/// The compiler with its options, and the model.
+fn opened(arguments: &Arguments, cancel: &Cancel) -> Result<(Compiler, Model), Failure> {
+    let board = configuration::board(&arguments.config).map_err(|error| Failure::argument(error.to_string()))?;
+    let goals = [("time", Optimize::Time), ("size", Optimize::Size), ("memory", Optimize::Memory)];
+    let bytes = [("i8", Bytes::Seven), ("u8", Bytes::Eight)];
+    let granularities = [("kernel", Granularity::Kernel), ("layer", Granularity::Layer)];
+    let mut compiler = Compiler::new(board.config)
+        .conditions(board.conditions)
+        .optimize(choice("goal", &arguments.optimize, &goals)?)
+        .sram(arguments.sram)
+        .bytes(choice("input", &arguments.input, &bytes)?)
+        .granularity(choice("scaling of weights", &arguments.weights, &granularities)?);
+    compiler = match choice("precision", &arguments.precision, &[("int8", 0), ("fp16", 1), ("mixed", 2)])? {
+        1 => compiler.precision(Precision::Fp16),
+        2 => compiler.mixed(arguments.mixed_layers.map_or(MIXED_SHARE, |percent| percent / 100.0)),
+        _ => compiler,
+    };
+    if arguments
+        .mixed_layers
+        .is_some_and(|percent| arguments.precision != "mixed" || !(percent > 0.0 && percent <= 100.0))
+    {
+        return Err(Failure::argument("mixed_layers is a percentage above 0, for the precision \"mixed\""));
+    }
+    if let Some(method) = &arguments.method {
+        compiler = compiler.method(method.parse::<Method>().map_err(Failure::argument)?);
+    }
+    let modes = [("never", Winograd::Never), ("faster", Winograd::Faster), ("always", Winograd::Always)];
+    if let Some(mode) = &arguments.winograd {
+        compiler = compiler.winograd(choice("use of Winograd's mode", mode, &modes)?);
+    }
+    if let Some(path) = &arguments.calibtable {
+        let text = table::open(path).map_err(|error| Failure::file(format!("{}: {error}", path.display())))?;
+        compiler = compiler.table(text);
+    }
+    let colors = [("rgb", Color::Rgb), ("bgr", Color::Bgr), ("gray", Color::Gray)];
+    let color = arguments.color.as_ref().map(|color| choice("colour order", color, &colors)).transpose()?;
+    let fits = [("stretch", Fit::Stretch), ("crop", Fit::Crop)];
+    let fit = arguments.resize.as_ref().map(|resize| choice("resize mode", resize, &fits)).transpose()?;
+    let (shapes, inputs, outputs) = (arguments.shapes.clone(), arguments.inputs.clone(), arguments.outputs.clone());
+    let options = Options { shapes, inputs, outputs, cancel: cancel.clone() };
+    let model = Model::open(&arguments.model, &options)?;
+    if let Some(color) = color {
+        let (mean, std, fit) = (arguments.mean.clone(), arguments.std.clone(), fit.unwrap_or(Fit::Exact));
+        compiler = compiler.preprocess(Preprocess { mean, std, color, fit });
+    }
+    if let Some(folder) = &arguments.calibrate {
+        compiler = compiler.calibrate(folder);
+    }
+    Ok((compiler, model))
+}
+
+/// Compiles a network. Returns the loadable, its report in JSON, and warnings.
 #[pyfunction]
-pub(crate) fn compile(py: Python<'_>, arguments: Arguments) -> PyResult<(Bound<'_, PyBytes>, Vec<String>)> {
+pub(crate) fn compile(py: Python<'_>, arguments: Arguments) -> PyResult<(Bound<'_, PyBytes>, String, Vec<String>)> {
     // A step of a compilation may be long, so an interrupted call does not wait for it.
-    let (loadable, warnings) = interrupt::detached(py, move |cancel| compiled(arguments, cancel))?;
-    Ok((PyBytes::new(py, &loadable), warnings))
+    let (loadable, report, warnings) = interrupt::detached(py, move |cancel| {
+        let (compiler, model) = opened(&arguments, cancel)?;
+        let compiled = compiler.compile(&model)?;
+        Ok((compiled.loadable, compiled.report.to_json(), compiled.report.warnings))
+    })?;
+    Ok((PyBytes::new(py, &loadable), report, warnings))
+}
+
+/// Compiles a network and runs it with labelled samples. Returns what was found in JSON, and warnings.
+#[pyfunction]
+pub(crate) fn evaluate(py: Python<'_>, arguments: Arguments, samples: Labelled) -> PyResult<(String, Vec<String>)> {
+    interrupt::detached(py, move |cancel| {
+        let Labelled { samples, labels, device } = &samples;
+        let names = labels.as_ref().map(Labels::open).transpose()?;
+        let list = classes::labelled(samples, names.as_ref())?;
+        let selection = match device {
+            Some(name) => name.parse::<Selection>().map_err(Failure::argument)?,
+            None => Selection::Model(None),
+        };
+        let (compiler, model) = opened(&arguments, cancel)?;
+        let Calibrated { model, ranges, .. } = compiler.calibrated(&model)?;
+        let compiled = compiler.compile_with(&model, &ranges)?;
+        let loadable = Loadable::from_bytes(compiled.loadable.clone())?;
+        let device = device::open(&selection, &loadable)?.device;
+        let found = classes::evaluate(&compiler, &model.graph, &compiled, device, &list, &mut |_| {})?;
+        Ok((found.to_json(), compiled.report.warnings))
+    })
 }

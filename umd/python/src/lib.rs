@@ -571,6 +571,7 @@ fn _nvdla(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Tensor>()?;
     module.add_class::<Operation>()?;
     module.add_function(wrap_pyfunction!(compile::compile, module)?)?;
+    module.add_function(wrap_pyfunction!(compile::evaluate, module)?)?;
     module.add_function(wrap_pyfunction!(devices, module)?)?;
     module.add_function(wrap_pyfunction!(layout::pack, module)?)?;
     module.add_function(wrap_pyfunction!(layout::unpack, module)?)

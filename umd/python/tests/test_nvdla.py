@@ -142,14 +142,41 @@ class Tests(unittest.TestCase):
         less = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", optimize="memory")
         self.assertEqual(less.configuration, "nv_full")
         with self.assertRaises(nvdla.Error) as caught:
-            nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", optimize="size")  # type: ignore[arg-type]
+            nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", optimize="speed")
         self.assertEqual(caught.exception.kind, "argument")
+        small = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", optimize="size", winograd="never")
+        assert small.report is not None
+        self.assertEqual(small.report["configuration"], "nv_full")
+        arrays = list(np.random.default_rng(1).random((6, 1, 28, 28), np.float32))
+        for method, weights in (("max", "kernel"), ("mse", "layer")):
+            nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small", calibrate=arrays, method=method, weights=weights)
+        self.raises("argument", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small", method="least"))
+        self.raises("argument", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", mixed_layers=10))
         with_sram = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", sram=65536)
         self.assertNotEqual(bytes(with_sram), bytes(half))
         with self.assertRaises(nvdla.Error):
             nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small")
         with self.assertRaises(ValueError):
             nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small", mean=3.0)
+
+    def test_evaluate(self) -> None:
+        def found(**options: Any) -> dict[str, Any]:
+            return nvdla.evaluate(
+                EXAMPLE / "lenet.onnx", "nv_small", calibrate=EXAMPLE / "calibration", std=255.0, color="gray", **options
+            )
+
+        with tempfile.TemporaryDirectory() as name:
+            table = Path(name) / "digits.csv"
+            table.write_text("".join(f"{PICTURES[digit]},{DIGITS.index(digit)}\n" for digit in PICTURES))
+            result = found(samples=table)
+        self.assertEqual((result["samples"], result["device"]["top1"]), (len(PICTURES), len(PICTURES)))
+        self.assertEqual(result["agreement"], len(PICTURES))
+        self.assertGreater(result["outputs"][0], 10)
+        self.assertTrue(result["layers"])
+        arrays = list(np.random.default_rng(2).random((3, 1, 28, 28), np.float32))
+        self.assertEqual(found(samples=arrays, classes=[1, 2, 3])["samples"], 3)
+        with self.assertRaises(ValueError):
+            found(samples=arrays, classes=[1])
 
     def test_threads(self) -> None:
         found: list[int] = [-1] * 10

@@ -17,10 +17,13 @@ any object. A call that fails raises nvdla.Error.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import operator
 import os
+import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, SupportsFloat, SupportsIndex
 
 import numpy as np
@@ -41,6 +44,7 @@ __all__ = [
     "__version__",
     "compile",
     "devices",
+    "evaluate",
     "pack",
     "unpack",
 ]
@@ -74,57 +78,149 @@ def devices() -> list[str]:
     return _nvdla.devices()
 
 
-def compile(
+Samples = Path | Sequence[npt.ArrayLike] | Sequence[Mapping[str, npt.ArrayLike]]
+
+
+@contextlib.contextmanager
+def _folder(samples: Samples) -> Iterator[str]:
+    """The folder of samples; arrays, or one array per input of each sample, are written to one."""
+    if isinstance(samples, (str, os.PathLike)):
+        yield os.fspath(samples)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for number, sample in enumerate(samples):
+            path = os.path.join(folder, f"{number:08}")
+            if isinstance(sample, Mapping):
+                os.mkdir(path)
+                for name, values in sample.items():
+                    np.save(os.path.join(path, os.path.basename(name)), _numbers(values))
+            else:
+                np.save(path, _numbers(sample))
+        yield folder
+
+
+def _arguments(
     model: Path,
     config: str,
     *,
     precision: Literal["int8", "fp16", "mixed"] = "int8",
-    calibrate: Path | None = None,
+    mixed_layers: SupportsFloat | None = None,
+    calibtable: Path | None = None,
+    method: str | None = None,
     mean: float | Sequence[float] = 0.0,
     std: float | Sequence[float] = 1.0,
     color: Literal["rgb", "bgr", "gray"] | None = None,
     resize: Literal["stretch", "crop"] | None = None,
-    optimize: Literal["time", "memory"] = "time",
+    input: Literal["i8", "u8"] = "i8",
+    weights: Literal["kernel", "layer"] = "kernel",
+    winograd: Literal["never", "faster", "always"] | None = None,
+    optimize: Literal["time", "size", "memory"] = "time",
     sram: int = 0,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
-) -> Loadable:
-    """Compiles a trained network (ONNX, TFLite, or NCNN's .param with .bin beside it) for a configuration of NVDLA.
-
-    int8 needs the folder calibrate with pictures or .npy files like those that the network will process; the scales are
-    measured on them. mixed is for nv_full: int8, and int16 in those layers, at most a quarter, that lose most on these
-    samples. With color the input is a picture in this order of channels, and a value of the network is
-    (byte - mean) / std; mean and std are one number, or one per channel. resize says how calibration pictures of another
-    size are fitted. optimize="memory" computes consecutive layers in bands of lines where that shrinks the memory of
-    activations, and takes more time. sram is the size of the device's SRAM in bytes; activations then lie there where that
-    takes less time. shapes gives the shapes of inputs that the model leaves open, by their names. outputs names the tensors that
-    become outputs; nodes after them are left out. The compiler's warnings are Python's warnings. The bytes of the result are the file: Path("net.nvdla").write_bytes(bytes(loadable)).
-    """
+) -> dict[str, object]:
     means, stds = (np.atleast_1d(_numbers(given)).tolist() for given in (mean, std))
     if color is None and (resize is not None or means != [0.0] or stds != [1.0]):
         raise ValueError("mean, std and resize are for pictures: give color")
-    arguments = {
+    return {
         "model": os.fspath(model),
         "config": config,
         "precision": precision,
-        "calibrate": None if calibrate is None else os.fspath(calibrate),
+        "mixed_layers": None if mixed_layers is None else float(mixed_layers),
+        "calibtable": None if calibtable is None else os.fspath(calibtable),
+        "method": method,
         "mean": means,
         "std": stds,
         "color": color,
         "resize": resize,
+        "input": input,
+        "weights": weights,
+        "winograd": winograd,
         "optimize": optimize,
         "sram": operator.index(sram),
         "shapes": {name: [operator.index(extent) for extent in shape] for name, shape in (shapes or {}).items()},
+        "inputs": list(inputs),
         "outputs": list(outputs),
     }
-    loadable, found = _nvdla.compile(arguments)
+
+
+def compile(model: Path, config: str, *, calibrate: Samples | None = None, **options: Any) -> Loadable:
+    """Compiles a trained network (ONNX, TFLite, or NCNN's .param with .bin beside it) for a configuration of NVDLA.
+
+    The options are those of `nvdla compile`:
+
+    precision           "int8", "fp16" or "mixed"; mixed is for nv_full: int8, and int16 in those layers, at most mixed_layers
+                        percent (25), that lose most on the samples
+    calibrate           samples like those that the network will process, on which int8 scales are measured: a folder with
+                        pictures or .npy files, or a list of arrays, or for several inputs a list of dictionaries of arrays
+    calibtable, method  a table of scales in JSON; how scales are chosen ("max", "percentile=99.99", "mse", "entropy")
+    color, mean, std    with color ("rgb", "bgr", "gray") the input is a picture in this order of channels, and a value of the
+                        network is (byte - mean) / std; both are one number, or one per channel
+    resize, input       how calibration pictures of another size are fitted ("stretch", "crop"); whether an int8 network reads 7
+                        or 8 bits of a picture's bytes ("i8", "u8")
+    weights, winograd   "kernel" or "layer"; "never", "faster" or "always"
+    optimize, sram      "time", "size" or "memory"; the size of the device's SRAM in bytes
+    shapes              the shapes of inputs that the model leaves open, by their names
+    inputs, outputs     the names of the tensors that become inputs and outputs; other nodes are left out
+
+    The compiler's warnings are Python's warnings. The result's attribute report is the content of report.json. If nodes are refused,
+    the Error's attribute refusals lists them. The bytes of the result are the file:
+    Path("net.nvdla").write_bytes(bytes(loadable)).
+    """
+    arguments = _arguments(model, config, **options)
+    with contextlib.nullcontext() if calibrate is None else _folder(calibrate) as folder:
+        loadable, report, found = _nvdla.compile({**arguments, "calibrate": folder})
     for warning in found:
         warnings.warn(warning, stacklevel=2)
-    return Loadable(loadable)
+    compiled = Loadable(loadable)
+    compiled.report = json.loads(report)
+    return compiled
+
+
+def evaluate(
+    model: Path,
+    config: str,
+    samples: Samples,
+    classes: Sequence[int] | None = None,
+    *,
+    labels: Path | None = None,
+    device: str | None = None,
+    calibrate: Samples | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Compiles a network, runs it with labelled samples, and returns how well it does, as `nvdla evaluate --json` prints it.
+
+    samples is a folder with one folder per class or a CSV file, as for `nvdla evaluate`, and labels a file with the names of the
+    classes; or samples is a list of arrays, and classes has the class of each. device is as for Network; by default the built-in
+    model. The other arguments are those of compile. The result has "samples", the numbers of samples that are right in "device" and
+    "float" ("top1" and "top5"), "agreement", the ratio of signal to noise of each of "outputs" in decibels, and of "layers".
+    """
+    arguments = _arguments(model, config, **options)
+    with contextlib.ExitStack() as stack:
+        folder = None if calibrate is None else stack.enter_context(_folder(calibrate))
+        path = stack.enter_context(_folder(samples))
+        if classes is not None:
+            names = sorted(os.listdir(path))
+            if isinstance(samples, (str, os.PathLike)) or len(names) != len(classes):
+                raise ValueError("classes has the class of each array of samples")
+            lines = [f"{name},{operator.index(number)}" for name, number in zip(names, classes)]
+            path = os.path.join(path, "classes.csv")
+            with open(path, "w") as file:
+                file.write("\n".join(lines))
+        given = {"samples": path, "labels": None if labels is None else os.fspath(labels), "device": device}
+        result, found = _nvdla.evaluate({**arguments, "calibrate": folder}, given)
+    for warning in found:
+        warnings.warn(warning, stacklevel=2)
+    evaluated: dict[str, Any] = json.loads(result)
+    return evaluated
 
 
 class Loadable:
     """A compiled network: a path, or the bytes of the file."""
+
+    report: dict[str, Any] | None = None
+    """Of a network that compile has compiled, the content of report.json."""
 
     def __init__(self, source: Path | bytes) -> None:
         if isinstance(source, bytes):

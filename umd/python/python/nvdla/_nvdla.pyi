@@ -15,7 +15,11 @@ class Error(Exception):
     """The kind of the failure: "argument", "file", "loadable", "refused", "memory", "device", "deadline", "busy", "unsupported",
     "cancelled" or "other"."""
 
-def compile(arguments: dict[str, object]) -> tuple[bytes, list[str]]: ...
+    refusals: list[tuple[str, str, str]]
+    """The nodes that a compilation refuses: name, operator and reason."""
+
+def compile(arguments: dict[str, object]) -> tuple[bytes, str, list[str]]: ...
+def evaluate(arguments: dict[str, object], samples: dict[str, object]) -> tuple[str, list[str]]: ...
 
 class Tensor:
     """An input or output of a network."""
