@@ -91,7 +91,13 @@ fn primer(options: &Options, wanted: impl Fn(usize, &str) -> bool) -> Result<(),
             let conditions = Conditions { dram, ..Conditions::default() };
             let start = Instant::now();
             let compiled = compile(&graph, &ranges, &Options { config, conditions, ..options.clone() });
-            let compiled = compiled.map_err(|error| format!("{name}: {error}"))?;
+            let compiled = match compiled {
+                Ok(compiled) => compiled,
+                Err(error) => {
+                    println!("{name:12} {:20} {error}", config.name);
+                    continue;
+                }
+            };
             let seconds = start.elapsed().as_secs_f64();
             let bytes = compiled.loadable.len();
             let loadable = Loadable::from_bytes(compiled.loadable).map_err(|error| error.to_string())?;

@@ -271,7 +271,13 @@ impl Candidates<'_> {
             }
         };
         let Some(sram) = self.sram else {
-            prefetch::divide(&mut program, &self.lowering.cost, bands);
+            // The search adds the times of neighbours, which is not exact.
+            let cycles = |program: &Program| self.lowering.cost.cycles(program, |_| false);
+            let mut divided = program.clone();
+            prefetch::divide(&mut divided, &self.lowering.cost, bands);
+            if bands == Bands::Most || cycles(&divided) < cycles(&program) {
+                program = divided;
+            }
             let plan = memory::plan(&mut program, None)?;
             return Ok(Planned { program, plan, warnings });
         };
