@@ -613,6 +613,17 @@ fn bands_of_large_layers_share_weights() {
     }
 }
 
+/// Blocks of channels with the same weights, whose outputs of one line lie one after another, are not lines of one layer.
+#[test]
+fn blocks_of_one_line_stay_apart() {
+    chain([32, 32, 32], |builder, data| {
+        let padding = Padding::default();
+        let pool =
+            Pool { kind: PoolKind::Average { count_include_pad: true }, kernel: [32; 2], stride: [1; 2], padding };
+        builder.add(Op::Pool(pool), &[data]).unwrap()
+    });
+}
+
 /// Windows that lie in the padding alone belong to the part with the last elements of the input, or are refused.
 #[test]
 fn windows_in_the_padding_are_exact_or_refused() {

@@ -247,7 +247,7 @@ fn divisions(config: &'static Config, run: &[Operation], last: &[Operation]) -> 
         all.push(with_banks(run, banks));
     }
     let Some(pair) = whole(run) else { return all };
-    let Some(layer) = Layer::new(config, &pair) else { return all };
+    let Some(layer) = Layer::new(config, &pair).filter(|layer| layer.has(run)) else { return all };
     let pieces = run.len() as u32 / 2;
     let height = u32::from(layer.target.height);
     // The most lines of a first band that does not wait for the last operations.
@@ -304,6 +304,20 @@ impl<'a> Layer<'a> {
             && source.width.min(target.width) > 1
             && whole.before.max(whole.after) < layer.axis().window;
         (!shares && divisible && weights < config.cbuf_banks).then_some(layer)
+    }
+
+    /// Whether the operations of a run are bands of this layer, line by line.
+    fn has(&self, run: &[Operation]) -> bool {
+        let mut first = 0;
+        run.chunks(2).all(|pair| {
+            let [Operation { unit: Unit::Convolution { op, .. }, .. }, sdp] = pair else { return false };
+            let count = u32::from(sdp.unit.target().height);
+            let banks = Banks { data: op.data_bank.into(), weights: op.weight_bank.into() };
+            let mut band = self.band(self.span(first, count), banks, [false; 2]);
+            band[0].alone = pair[0].alone;
+            first += count;
+            band == *pair
+        })
     }
 
     fn mode(&self) -> Mode {
@@ -378,7 +392,7 @@ impl<'a> Layer<'a> {
                 ..**op
             };
             *source = source.lines(span.input_first, span.input_count);
-            *target = target.lines(span.first, span.count);
+            *target = Cube { offset: 0, ..target.lines(span.first, span.count) };
         }
         if let Unit::Sdp { source, operands, target, .. } = &mut sdp.unit {
             let height = target.height;

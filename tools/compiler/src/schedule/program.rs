@@ -137,13 +137,15 @@ impl Cube {
 
     /// Whether another cube has the lines behind this one.
     pub(crate) fn is_before(&self, next: &Self) -> bool {
-        self.is_beside(next) && self.offset + u32::from(self.height) * self.line_stride == next.offset
+        self.is_beside(next)
+            && next.offset > self.offset
+            && self.offset + u32::from(self.height) * self.line_stride == next.offset
     }
 
     /// The lines from this cube's first one to the last one of a cube beside it.
     pub(crate) fn through(&self, last: &Self) -> Self {
-        let lines = (last.offset - self.offset) / self.line_stride.max(1) + u32::from(last.height);
-        let size = self.size + (lines - u32::from(self.height)) * self.line_stride;
+        let lines = last.offset.saturating_sub(self.offset) / self.line_stride.max(1) + u32::from(last.height);
+        let size = self.size + lines.saturating_sub(self.height.into()) * self.line_stride;
         Self { height: lines as u16, size, ..*self }
     }
 
