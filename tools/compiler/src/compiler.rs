@@ -280,9 +280,9 @@ impl Compiler {
         }
         let complete = |ranges: Ranges| calibrate::complete(graph, given.clone(), Some(&ranges));
         let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
-        let equalizes = even && measured.equalized(graph).is_some();
+        let equalized = if even { measured.equalized(graph) } else { None };
         let held = || held.iter().map(|(_, path)| read(path));
-        if let (Some(method), false) = (self.method, equalizes) {
+        if let (Some(method), None) = (self.method, &equalized) {
             measured.extend(graph, held())?;
             return Ok(same(complete(measured.ranges(method))));
         }
@@ -293,7 +293,7 @@ impl Compiler {
         let best = judge.best(graph, &measured, &methods, f64::INFINITY, complete)?;
         let method = best.map_or(methods[0], |(_, method)| method);
         let mut better = None;
-        if let Some((graph, equalized)) = measured.equalized(graph).filter(|_| even) {
+        if let Some((graph, equalized)) = equalized {
             // Equalised weights are less even, so both networks are compared with rounded weights.
             let own = complete(measured.ranges(method));
             let noise = judge.noise(&rounded(&rounded_weights(&model.graph, &measured), &own), f64::INFINITY)?;
@@ -304,7 +304,8 @@ impl Compiler {
         // The scales are those of all samples.
         measured.extend(graph, held())?;
         let own = complete(measured.ranges(method));
-        if let (Some((_, method)), Some((graph, equalized))) = (better, measured.equalized(graph)) {
+        let better = better.and_then(|(_, method)| Some((method, measured.equalized(graph)?)));
+        if let Some((method, (graph, equalized))) = better {
             let ranges = calibrate::complete(&graph, Ranges::new(), Some(&equalized.ranges(method)));
             return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });
         }

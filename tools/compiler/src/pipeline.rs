@@ -192,8 +192,12 @@ struct Candidates<'a> {
 impl Candidates<'_> {
     /// The best program, and its division into bands.
     fn best(&self) -> Result<(Planned, Option<Division>), Error> {
-        let (flights, flying) = self.flights()?;
-        let whole = self.planned(&flights, &flying)?;
+        let mut lowered = self.lower(&[], &HashSet::new())?;
+        let (flights, flying) = self.flights(&lowered.0)?;
+        if !flights.is_empty() {
+            lowered = self.lower(&flights, &flying)?;
+        }
+        let whole = self.planned(lowered)?;
         let for_memory = matches!(self.goal, Optimize::Memory | Optimize::Pool(_));
         let for_time = self.goal == Optimize::Time && self.sram.is_some();
         if !for_memory && !for_time {
@@ -207,7 +211,7 @@ impl Candidates<'_> {
         let Lowering { placed, buffers, cost, .. } = self.lowering;
         let numbers: &[Numbers] = &self.lowered.numbers;
         let (stripes, flying) = stripes::choose(placed, numbers, buffers, &whole.program, (cost, self.sram), self.goal);
-        let striped = self.planned(&stripes, &flying)?;
+        let striped = self.planned(self.lower(&stripes, &flying)?)?;
         let better = match self.sram {
             // The bands also move fewer bytes in DRAM, which may be slower than assumed.
             Some(sram) if for_time => sram.cycles(&striped.program) < cycles + cycles / 50,
@@ -223,22 +227,21 @@ impl Candidates<'_> {
         Ok((best, Some(division).filter(|division| for_memory || !division.runs.is_empty())))
     }
 
-    /// The convolutions and poolings that take less time in bands, because the pooling then takes its input on the fly.
-    fn flights(&self) -> Result<(Vec<Stripe>, HashSet<TensorId>), Error> {
+    /// The convolutions and poolings that take less time in bands than in `program`, because the pooling then takes its input on the
+    /// fly.
+    fn flights(&self, program: &Program) -> Result<(Vec<Stripe>, HashSet<TensorId>), Error> {
         let (mut chosen, mut flying) = (Vec::new(), HashSet::new());
         let most = self.goal == Optimize::Prefetch;
         if self.sram.is_some() || !(most || self.goal == Optimize::Time) {
             return Ok((chosen, flying));
         }
         let Lowering { placed, buffers, cost, .. } = self.lowering;
-        let Lowered { numbers, tables, .. } = self.lowered;
-        let (program, _) = self.lowering.clone().program(numbers, tables, &[], &flying)?;
+        let numbers: &[Numbers] = &self.lowered.numbers;
         let cycles = |mut program: Program| {
-            program.tables.clone_from(tables);
             fly::join(&mut program);
             cost.cycles(&program, |_| false)
         };
-        for (root, stripes) in stripes::flights(placed, numbers, buffers, &program, cost) {
+        for (root, stripes) in stripes::flights(placed, numbers, buffers, program, cost) {
             let Some(steps) = stripes.first().map(|stripe| stripe.steps.clone()) else { continue };
             let inside = HashSet::from([root]);
             let whole = cycles(self.lowering.clone().part(numbers, steps)?);
@@ -258,9 +261,13 @@ impl Candidates<'_> {
     }
 
     /// The program with these runs of steps in bands.
-    fn planned(&self, stripes: &[Stripe], flying: &HashSet<TensorId>) -> Result<Planned, Error> {
+    fn lower(&self, stripes: &[Stripe], flying: &HashSet<TensorId>) -> Result<(Program, Vec<String>), Error> {
         let Lowered { numbers, tables, .. } = self.lowered;
-        let (mut program, warnings) = self.lowering.clone().program(numbers, tables, stripes, flying)?;
+        self.lowering.clone().program(numbers, tables, stripes, flying)
+    }
+
+    /// A lowered program with its poolings on the fly, its bands, its memory and its order.
+    fn planned(&self, (mut program, warnings): (Program, Vec<String>)) -> Result<Planned, Error> {
         fly::join(&mut program);
         let bands = match self.goal {
             Optimize::Time => Bands::Fastest,
