@@ -80,12 +80,11 @@ impl Builder<'_> {
             ..range
         });
         let pairs = self.net.tensor(format!("{of} and 0"), [2 * c, h, w], scaled);
-        let op = ir::Convolution::per_channel(c as usize, ir::Padding::default());
-        self.depthwise(node, op, [factor, 0.0].repeat(c as usize), x, pairs)?;
+        let channels = c as usize;
+        let op = ir::Convolution::per_channel(channels, ir::Padding::default());
+        self.depthwise(node, op, [factor, 0.0].repeat(channels), x, pairs)?;
         let both = self.net.tensor(format!("{of} softmax"), [2 * c, h, w], Some(HALVES));
         self.step(node, Kind::Softmax(c), &[pairs], Vec::new(), both);
-        let op = ir::Convolution::per_channel(c as usize, ir::Padding::default());
-        let channels = c as usize;
         let of_pairs = |factor: f32, bias: f32| Convolution {
             op,
             kernels: channels,

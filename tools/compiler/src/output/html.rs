@@ -89,8 +89,8 @@ fn page(report: &Report) -> String {
         let count = report.buffers.iter().filter(|buffer| buffer.sram).count();
         let _ = writeln!(
             page,
-            "<h2>SRAM</h2><p>{} bytes of {} hold {count} tensors; at least {} are needed for them in this order. {} \
-             estimated cycles, and {} with all tensors in DRAM.</p>",
+            "<h2>SRAM</h2><p>{} bytes of {} hold {count} tensors; at least {} are needed for them in this order. The \
+             network takes {} estimated cycles, and {} with all tensors in DRAM.</p>",
             sram.pool, sram.limit, sram.pool_bound, sram.cycles, sram.cycles_in_dram
         );
         picture(&mut page, report, true, sram.pool);
