@@ -445,6 +445,7 @@ impl From<&Row> for Operation {
 
 impl From<&Profile> for Estimate {
     fn from(profile: &Profile) -> Self {
+        let bounds = profile.bounds();
         Self {
             configuration: profile.config.name,
             clock_mhz: profile.conditions.clock,
@@ -456,8 +457,8 @@ impl From<&Profile> for Estimate {
             macs: profile.macs(),
             bytes: profile.bytes().total(),
             cycles: profile.cycles(),
-            bound_layers_cycles: profile.bounds().layers,
-            bound_network_cycles: profile.bounds().whole,
+            bound_layers_cycles: bounds.layers,
+            bound_network_cycles: bounds.whole,
             milliseconds: profile.milliseconds(),
             measured_cycles: profile.measured_cycles(),
         }

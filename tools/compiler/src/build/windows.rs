@@ -84,9 +84,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Whether an average over all lines and columns of a quantized model is a convolution in int8. PDP rounds the mean of the lines and the mean of
-    /// these, halves away from zero, and its output has the scale of its input, whose values reach farther than their means. A
-    /// convolution rounds once to a scale of its own. It takes longer, so it must have few weights: a step has
+    /// Whether an average over all lines and columns is a convolution: in int8, of a quantized model. PDP rounds the mean of the
+    /// lines and the mean of these, halves away from zero, and its output has the scale of its input, whose values reach farther
+    /// than their means. A convolution rounds once to a scale of its own. It takes longer, so it must have few weights: a step has
     /// [`Config::mac_atomic_k`](nvdla_uapi::config::Config) of them per channel and element of the window.
     fn rounds_better(&self, node: &ir::Node, pool: &Pool, [channels, height, width]: [u32; 3]) -> bool {
         let average = matches!(pool.kind, ir::PoolKind::Average { .. });
