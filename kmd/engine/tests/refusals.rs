@@ -527,6 +527,11 @@ fn padding_values_are_multiples_of_the_first() {
     assert_eq!(average([1, 2, 3, 4, 5, 6, 8]), refused(8, 7));
     assert_eq!(average([0, 1, 0, 0, 0, 0, 0]), refused(1, 0));
     assert_eq!(small(|net| net.pdp(2).0.padding_value = [1, 0, 0, 0, 0, 0, 0]), "taken");
+    assert_eq!(average([-128, -256, -384, -512, -640, -768, -896]), "taken");
+    assert_eq!(
+        average([128, 256, 384, 512, 640, 768, 896]),
+        "operation 2 (PDP): padding_value is 128, outside -128..=127"
+    );
 }
 
 /// What lies behind the last window spoils the next pooling on the RTL.
@@ -723,6 +728,41 @@ fn images() {
             (surface.src_data.channel, surface.in_line_uv_stride, surface.offset_u) = (3, 64, 0xef00);
         }),
         "operation 0 (CONV): second plane of src_data is bytes 0xff00..0x100d0 of address list entry 7, whose buffer has 0x10000 bytes"
+    );
+}
+
+/// CDP has fewer bits than its registers for offsets, and for the bounds and indices of its table.
+#[test]
+fn numbers_of_cdp_fit_its_bits() {
+    let table = |change: fn(&mut desc::Lut)| full(|net| change(&mut net.tables[0]));
+    let negative = |value: i64| value as u64;
+    assert_eq!(full(|net| net.cdp(4).0.in_cvt.offset = -128), "taken");
+    assert_eq!(
+        full(|net| net.cdp(4).0.in_cvt.offset = 128),
+        "operation 4 (CDP): in_cvt.offset is 128, outside -128..=127"
+    );
+    assert_eq!(full(|net| net.cdp(4).0.out_cvt.offset = (1 << 24) - 1), "taken");
+    assert_eq!(
+        full(|net| net.cdp(4).0.out_cvt.offset = 1 << 24),
+        "operation 4 (CDP): out_cvt.offset is 16777216, outside -16777216..=16777215"
+    );
+    assert_eq!(table(|lut| lut.linear_only_start = (1 << 21) - 1), "taken");
+    assert_eq!(
+        table(|lut| lut.linear_only_start = 1 << 21),
+        "operation 4 (CDP): linear_only_start is 2097152, outside -2097152..=2097151"
+    );
+    // A negative number has ones in the register's 38 bits, and may have them above.
+    for lowest in [negative(-1 << 21), negative(-1 << 21) & ((1 << 38) - 1)] {
+        assert_eq!(full(|net| net.tables[0].linear_exp_end = lowest), "taken");
+    }
+    assert_eq!(
+        table(|lut| lut.linear_exp_end = (-1_i64 << 21) as u64 - 1),
+        "operation 4 (CDP): linear_exp_end is -2097153, outside -2097152..=2097151"
+    );
+    assert_eq!(table(|lut| lut.linear_only_offset = -32), "taken");
+    assert_eq!(
+        table(|lut| lut.linear_only_offset = 32),
+        "operation 4 (CDP): linear_only_offset is 32, outside -32..=31"
     );
 }
 

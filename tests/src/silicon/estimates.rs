@@ -97,11 +97,34 @@ pub fn compare(
             Some(shape) => shape.estimate(config, memory),
             None => pipeline(conv.as_ref(), sdp.as_ref(), pdp.as_ref(), config, memory),
         };
+        let estimate = estimate.cycles.saturating_sub(fetched(config, memory, entries, ran, members));
         units.sort_by_key(|unit| ["CONV", "SDP", "PDP"].iter().position(|name| name == unit));
         let operation = members.first().copied().unwrap_or(0);
-        rows.push(Row { units: units.join("+"), task: 0, operation, estimate: estimate.cycles, measured: end - start });
+        rows.push(Row { units: units.join("+"), task: 0, operation, estimate, measured: end - start });
     }
     rows
+}
+
+/// The cycles by which an operation is shorter because the unit's operation before it ended when it was already enabled.
+fn fetched(
+    config: &Config,
+    memory: &Memory,
+    entries: &[Entry],
+    ran: &[(u32, OpType, Option<Measured>)],
+    members: &[usize],
+) -> u64 {
+    let &[index] = members else { return 0 };
+    let shape = |index: usize| {
+        let entry = entries.get(index)?;
+        Shape::from_descriptors(&entry.operation, &entry.surface)
+    };
+    let found = ran.iter().position(|(of, ..)| *of as usize == index).and_then(|at| {
+        let (_, unit, Some(own)) = ran[at] else { return None };
+        let (before, _, Some(other)) = *ran[..at].iter().rev().find(|(_, of, _)| *of == unit)? else { return None };
+        let ahead = own.start - own.enabled;
+        (other.end == own.start).then(|| Some(shape(index)?.beside(&shape(before as usize)?, ahead, config, memory)))?
+    });
+    found.unwrap_or(0)
 }
 
 /// The summary of many rows.

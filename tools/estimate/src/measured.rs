@@ -5,6 +5,8 @@
 /// The measured values of an operation, from a simulator that counts cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
+    /// The cycle in which software enabled the operation.
+    pub enabled: u64,
     /// The cycle in which the unit could start: its operation was enabled, and the previous operation had ended.
     pub start: u64,
     /// The cycle of its done pulse.

@@ -5,7 +5,12 @@
 //! **Padding after the input.** After the last input there are as many outputs as whole strides fit in the padding after it
 //! (`NV_NVDLA_PDP_CORE_cal1d.v` for the columns of a line, `_cal2d.v` for the lines of a surface: `flush_num`). They are written
 //! while the first window of the next line, or surface, fills (`first_out_num`). For the outputs that do not fit there the input
-//! waits, one atom per output (`bubble_num`). After the last input all outputs take time.
+//! waits, one atom per output (`bubble_num`). It also waits for lines whose banks of the line buffer the first windows of the next
+//! surface need (`bubble_add`). After the last input all outputs take time.
+//!
+//! **Lines of one atom** take longer than their elements: the reader takes each line for itself.
+//!
+//! **One after another.** Where the next pooling is already enabled, its reader begins when the reader of this one has all data.
 //!
 //! Its reader has at most as many outstanding atoms as its latency FIFO holds; see [`crate::memory::Reader`]. The cycles for
 //! starting and ending were fitted on poolings of nv_small and nv_large.
@@ -90,6 +95,11 @@ const TURNAROUND: u64 = 15;
 const FIXED: u64 = 56;
 /// The same if output lines follow the last input. Fitted.
 const FLUSH: u64 = 7;
+/// The least cycles of a line, and what the first one saves. Measured on lines of one atom.
+const LINE: u64 = 11;
+const FIRST_LINE: u64 = 3;
+/// Cycles from the last input to the done interrupt, without the memory's latency and lines that follow. Measured.
+const TAIL: u64 = 35;
 
 impl PdpShape {
     /// Bytes read. Columns that two parts share are read twice, and those between the last window of a part and the first one of the next
@@ -109,7 +119,12 @@ impl PdpShape {
 
     /// The outputs at the end of its surfaces.
     fn lines(&self) -> Ends {
-        Ends::new(self.input.height, self.kernel_height, self.stride_y, self.pad_top, self.pad_bottom)
+        Ends::new(self.input.height, self.kernel_height, self.stride_y, self.pad_top, self.pad_bottom).in_banks(
+            self.output.height,
+            self.kernel_height,
+            self.stride_y,
+            self.pad_top,
+        )
     }
 
     /// Cycles in which the input waits for outputs at the ends of lines and surfaces, except the last ones.
@@ -120,11 +135,29 @@ impl PdpShape {
         (lines.saturating_sub(1) * self.columns().waiting + between) * self.position(config)
     }
 
+    /// The least cycles for its lines, each of which is a request in each part.
+    fn requests(&self, config: &Config) -> u64 {
+        let lines = self.input.surfaces(config) * u64::from(self.input.height) * u64::from(self.parts.max(1));
+        (lines * LINE).saturating_sub(FIRST_LINE)
+    }
+
     /// Cycles of the outputs that follow the last input.
     pub(crate) fn flush(&self, config: &Config) -> u64 {
         let lines = self.lines().behind * u64::from(self.output.width);
         let latency = if lines == 0 { 0 } else { FLUSH };
         latency + (self.columns().behind + lines) * self.position(config)
+    }
+
+    /// The cycles by which it is shorter than alone if it is enabled early enough before the end of the pooling `before` it: its reader
+    /// fetches meanwhile. A pooling that takes its input on the fly leaves the reader to the next one.
+    pub(crate) fn beside(&self, before: &Self, config: &Config, memory: &Memory) -> u64 {
+        let latency = |cube: &Cube| u64::from(interface(cube.memory, memory).latency);
+        let whole = FIXED + latency(&self.input) + latency(&self.output);
+        match (self.input.memory, before.input.memory) {
+            (MemoryType::Hw, _) => 0,
+            (_, MemoryType::Hw) => whole,
+            _ => whole.min(TAIL + latency(&before.output) + before.flush(config)),
+        }
     }
 
     /// Cycles per atom.
@@ -156,16 +189,33 @@ impl Ends {
         }
         Self { behind: behind as u64, waiting: (behind + 1).saturating_sub(if first == 0 { 1 } else { first }) as u64 }
     }
+
+    /// With the lines that wait because the next surface needs their banks: output line `n` has bank `n` modulo the number of lines
+    /// that are kept (`NV_NVDLA_PDP_CORE_cal2d.v`: `bubble_add`). The first input line of a surface begins as many output lines as
+    /// whole strides fit in the padding before it, and one.
+    fn in_banks(self, lines: u32, kernel: u32, stride: u32, before: u32) -> Self {
+        let (stride, beside) = (stride.max(1), self.behind - self.waiting);
+        let kept = u64::from(kernel.div_ceil(stride).max(1));
+        if beside < 2 {
+            return self;
+        }
+        let first = u64::from(lines).saturating_sub(beside);
+        let taken = |at: &u64| (first + at) % kept <= u64::from(before / stride);
+        let more = (0..beside).rev().find(taken).map_or(0, |at| at + 1);
+        Self { waiting: self.waiting + more, ..self }
+    }
 }
 
 /// A pooling's time.
 pub fn pdp(shape: &PdpShape, config: &Config, memory: &Memory) -> Estimate {
     let read = shape.read(config);
-    let compute = read / u64::from(config.memory_atomic.max(1)) * shape.position(config) + shape.waiting(config);
+    let atoms = read / u64::from(config.memory_atomic.max(1));
+    let compute = atoms * shape.position(config) + shape.waiting(config);
     let input = interface(shape.input.memory, memory);
-    let volume = if shape.input.memory == MemoryType::Hw { 0 } else { read };
-    let reading =
-        Reader::input(config.pdp_throughput, Unit::Other, config).cycles(volume, compute, TURNAROUND, input, config);
+    let flies = shape.input.memory == MemoryType::Hw;
+    let reading = Reader::input(config.pdp_throughput, Unit::Other, config)
+        .cycles(if flies { 0 } else { read }, compute, TURNAROUND, input, config)
+        .max(if flies { 0 } else { shape.requests(config) });
     let latency = u64::from(input.latency) + u64::from(interface(shape.output.memory, memory).latency);
     let flush = shape.flush(config);
     let bytes = shape.bytes(config);
@@ -186,5 +236,16 @@ mod tests {
         assert_eq!(Ends::new(28, 3, 1, 1, 1), ends(1, 0));
         assert_eq!(Ends::new(28, 2, 2, 0, 1), ends(0, 0));
         assert_eq!(Ends::new(1, 3, 2, 1, 1), ends(0, 0));
+    }
+
+    /// Two poolings whose lines wait for banks on nv_small's RTL.
+    #[test]
+    fn lines_wait_for_the_banks_of_the_next_surface() {
+        let ends = |behind, waiting| Ends { behind, waiting };
+        assert_eq!(Ends::new(6, 6, 1, 1, 5).in_banks(7, 6, 1, 1), ends(5, 5));
+        assert_eq!(Ends::new(13, 5, 1, 1, 2).in_banks(12, 5, 1, 1), ends(2, 2));
+        // Here they have other banks, or one line follows.
+        assert_eq!(Ends::new(15, 5, 1, 1, 2).in_banks(14, 5, 1, 1), ends(2, 0));
+        assert_eq!(Ends::new(28, 3, 1, 1, 1).in_banks(28, 3, 1, 1), ends(1, 0));
     }
 }

@@ -56,6 +56,17 @@ impl Shape {
         }
     }
 
+    /// The cycles by which it is shorter than alone if it directly follows the unit's operation `before`, and was enabled `ahead` cycles
+    /// before that one ended. SDP and PDP fetch meanwhile; a convolution's share is in [`crate::schedule`].
+    pub fn beside(&self, before: &Self, ahead: u64, config: &Config, memory: &Memory) -> u64 {
+        let most = match (self, before) {
+            (Self::Sdp(shape), Self::Sdp(before)) => shape.beside(before, memory),
+            (Self::Pdp(shape), Self::Pdp(before)) => shape.beside(before, config, memory),
+            _ => 0,
+        };
+        most.min(ahead)
+    }
+
     /// The unit that runs it.
     pub const fn unit(&self) -> OpType {
         match self {
@@ -124,13 +135,14 @@ pub fn pipeline(
     };
     let (mut output, mut behind) = (sdp.map_or(MemoryType::Mc, |shape| shape.output.memory), 0);
     let mut written = sdp.map_or(Bytes::default(), |shape| shape.output.bytes(config));
+    // The delivery buffer needs one more cycle for SDP.
+    position += 1;
     if let Some(shape) = pdp {
         written += shape.output.bytes(config);
         position = position.max(channels.div_ceil(config.pdp_throughput.max(1).into()));
         (output, behind) = (shape.output.memory, POOLING_BEHIND + shape.flush(config));
     }
-    // The delivery buffer needs one more cycle.
-    let run = conv::run(conv, position + 1, config, memory);
+    let run = conv::run(conv, position, config, memory);
     let operands = sdp.map_or(0, |shape| shape.operands(config, memory));
     let (dram, sram) = bytes.cycles(memory);
     let moving = dram.max(sram);

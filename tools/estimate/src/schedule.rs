@@ -3,7 +3,8 @@
 //! The start and end of each operation of a network.
 //!
 //! Operations that are connected on the fly run together (see [`pipeline`]). Groups of them run one after another, but CDMA fetches
-//! input and weights of a convolution while the one before computes, if the two do not depend on one another. Between two
+//! input and weights of a convolution while the one before computes, if the two do not depend on one another; so do the readers of SDP
+//! and PDP while their unit's operation before ends. Between two
 //! groups the driver handles an interrupt and enables the next operation ([`Host`]), if that operation waits for a result of the
 //! group before. Otherwise it is already enabled. Registers are written while the group before still runs, because each unit has
 //! two register groups. These writes count only if they take longer than that group. A lookup table is written when its unit is
@@ -119,6 +120,8 @@ impl Host {
 struct Group<'a> {
     /// The convolution among them.
     conv: Option<&'a ConvShape>,
+    /// The last of them.
+    last: &'a Shape,
     leader: usize,
     /// The time of its operations together.
     estimate: Estimate,
@@ -164,7 +167,13 @@ impl Group<'_> {
     /// The cycles of this group's start during which the group before still computes. Its registers are written and it is enabled
     /// when that group has begun, and memory serves that group first.
     fn beside(&self, before: &Self, config: &Config, memory: &Memory, host: Host) -> u64 {
-        let (Some(conv), Some(other), false) = (self.conv, before.conv, self.waits) else { return 0 };
+        if self.waits {
+            return 0;
+        }
+        let (Some(conv), Some(other)) = (self.conv, before.conv) else {
+            let ahead = before.estimate.cycles.saturating_sub(self.ahead + host.hand_over);
+            return self.last.beside(before.last, ahead, config, memory).min(self.estimate.cycles);
+        };
         let [begin, other] = [conv, other].map(|shape| Begin::new(shape, config, memory));
         let computing = before.estimate.cycles.saturating_sub(other.cycles);
         let busy = before.estimate.memory.saturating_sub(other.filling);
@@ -182,7 +191,7 @@ fn group<'a>(
     host: Host,
 ) -> Group<'a> {
     let (mut conv, mut sdp, mut pdp, mut other) = (None, None, None, None);
-    let (mut ahead, mut idle, mut waits) = (0, 0, false);
+    let (mut ahead, mut idle, mut waits, mut last) = (0, 0, false, &steps[leader].shape);
     for (step, _) in steps.iter().zip(slots).skip(leader).filter(|(_, slot)| slot.leader == leader) {
         match &step.shape {
             Shape::Conv(shape) => conv = Some(shape),
@@ -190,6 +199,7 @@ fn group<'a>(
             Shape::Pdp(shape) => pdp = Some(shape),
             shape @ (Shape::Bdma(_) | Shape::Cdp(_) | Shape::Rubik(_)) => other = Some(shape),
         }
+        last = &step.shape;
         waits |= step.waits;
         // An operation with a new table is programmed when its unit is idle.
         if step.writes.table > 0 {
@@ -203,7 +213,7 @@ fn group<'a>(
         Some(shape) => shape.estimate(config, memory),
         None => pipeline(conv, sdp, pdp, config, memory),
     };
-    Group { leader, conv, estimate, ahead: host.cycles(ahead), idle: host.cycles(idle), waits }
+    Group { conv, last, leader, estimate, ahead: host.cycles(ahead), idle: host.cycles(idle), waits }
 }
 
 #[cfg(test)]

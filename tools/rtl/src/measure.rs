@@ -78,11 +78,13 @@ impl Measures {
             if done.bits & (source.bit(0) | source.bit(1)) == 0 {
                 continue;
             }
-            let start = unit.enabled.pop_front().unwrap_or(unit.last).max(unit.last);
+            let enabled = unit.enabled.pop_front().unwrap_or(unit.last);
+            let start = enabled.max(unit.last);
             let sum = |of: fn(&Traffic) -> u64| {
                 clients.iter().map(|&client| of(&done.traffic[client]).saturating_sub(of(&unit.traffic[client]))).sum()
             };
             unit.measured.push_back(Measured {
+                enabled,
                 start,
                 end: done.cycle,
                 read: sum(|traffic| traffic.read),
@@ -121,9 +123,9 @@ mod tests {
         measures.done(&done(500, Source::Pdp, 0, 2, 64));
         measures.done(&done(700, Source::Pdp, 1, 2, 96));
         measures.done(&done(800, Source::Cdp, 1, 3, 10));
-        let first = Measured { start: 100, end: 500, read: 64, written: 32, waited: 3 };
+        let first = Measured { enabled: 100, start: 100, end: 500, read: 64, written: 32, waited: 3 };
         assert_eq!(measures.take(OpType::Pdp), Some(first));
-        let second = Measured { start: 500, end: 700, read: 32, written: 16, waited: 0 };
+        let second = Measured { enabled: 120, start: 500, end: 700, read: 32, written: 16, waited: 0 };
         assert_eq!((measures.take(OpType::Pdp), measures.take(OpType::Pdp)), (Some(second), None));
         assert_eq!(second.cycles(), 200);
         assert_eq!(measures.take(OpType::Cdp).map(|cdp| (cdp.start, cdp.end)), Some((0, 800)));

@@ -10,8 +10,8 @@ use super::super::image::{code, fit, minus_one, signed, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
 use super::surface::{require_memory, Context, Named};
-use crate::uapi::desc::{CdpOp, CdpSurface};
-use crate::uapi::reg::values::NormalizationLength;
+use crate::uapi::desc::{CdpOp, CdpSurface, Lut};
+use crate::uapi::reg::values::{LutFunction, NormalizationLength, Precision};
 use crate::uapi::reg::{cdp, cdp_rdma, Block};
 
 pub(super) fn translate<M: TaskMemory + ?Sized>(
@@ -97,12 +97,57 @@ fn normalization(image: &mut Builder<'_>, op: &CdpOp) -> Result<(), Reason> {
     image.word(value)?;
     image.word(code(cdp::D_LRN_CFG::NORMALZ_LEN, length))?;
     let name = Name::of("in_cvt", "offset");
+    // The Verilog asserts it, and the three below: `NV_NVDLA_cdp.v`, lines 457 to 772 of nv_small, 561 to 877 of nv_full's release.
+    if op.in_precision == Precision::Int8 {
+        bits(name, op.in_cvt.offset.into(), 8)?;
+    }
     image.word(signed(cdp::D_DATIN_OFFSET::DATIN_OFFSET, name, op.in_cvt.offset)?)?;
     image.put(cdp::D_DATIN_SCALE, u32::from(op.in_cvt.scale as u16))?;
     let (name, truncate) = (Name::of("in_cvt", "truncate"), u32::from(op.in_cvt.truncate));
     image.word(fit(cdp::D_DATIN_SHIFTER::DATIN_SHIFTER, name, truncate)?)?;
+    match op.in_precision {
+        Precision::Int8 => bits(Name::of("out_cvt", "offset"), op.out_cvt.offset.into(), 25)?,
+        Precision::Fp16 => bits(Name::of("out_cvt", "offset"), op.out_cvt.offset.into(), 16)?,
+        Precision::Int16 => {}
+    }
     image.put(cdp::D_DATOUT_OFFSET, op.out_cvt.offset as u32)?;
     image.put(cdp::D_DATOUT_SCALE, u32::from(op.out_cvt.scale as u16))?;
     let (name, truncate) = (Name::of("out_cvt", "truncate"), u32::from(op.out_cvt.truncate));
     image.word(fit(cdp::D_DATOUT_SHIFTER::DATOUT_SHIFTER, name, truncate)?)
+}
+
+/// The bounds and indices of a lookup table, which have fewer bits in CDP than in its registers.
+pub(super) fn check_table(lut: &Lut, precision: Precision) -> Result<(), Reason> {
+    let bounds = match precision {
+        Precision::Int8 => 22,
+        Precision::Int16 => 38,
+        Precision::Fp16 => 32,
+    };
+    for (name, value) in [
+        ("linear_exp_start", lut.linear_exp_start),
+        ("linear_exp_end", lut.linear_exp_end),
+        ("linear_only_start", lut.linear_only_start),
+        ("linear_only_end", lut.linear_only_end),
+    ] {
+        // The registers have 38 bits.
+        bits(Name::new(name), ((value << 26) as i64) >> 26, bounds)?;
+    }
+    let indices = match precision {
+        Precision::Int8 => 6,
+        Precision::Int16 => 7,
+        Precision::Fp16 => 8,
+    };
+    if lut.method == LutFunction::Linear {
+        bits(Name::new("linear_exp_offset"), lut.linear_exp_offset.into(), indices)?;
+    }
+    bits(Name::new("linear_only_offset"), lut.linear_only_offset.into(), indices)
+}
+
+/// A number in two's complement with so many bits.
+fn bits(name: Name, value: i64, bits: u32) -> Result<(), Reason> {
+    let maximum = (1 << (bits - 1)) - 1;
+    if value < -maximum - 1 || value > maximum {
+        return Err(Reason::Range { name, value, minimum: -maximum - 1, maximum });
+    }
+    Ok(())
 }

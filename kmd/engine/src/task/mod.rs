@@ -237,6 +237,7 @@ fn translate<M: TaskMemory + ?Sized>(
             let op = lists.operation::<CdpOp, { CdpOp::SIZE }>(index)?;
             let surface = lists.surface::<CdpSurface, { CdpSurface::SIZE }>(index)?;
             cdp::translate(context, &op, &surface, operation)?;
+            cdp::check_table(&lists.table(op.lut_index)?, op.in_precision)?;
             operation.lut = tables.slot(lists, 1, op.lut_index, op.in_precision)?;
             Ok(())
         }

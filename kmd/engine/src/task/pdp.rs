@@ -216,6 +216,12 @@ fn pooling(image: &mut Builder<'_>, op: &PdpOp, src: Named<'_>, dst: Named<'_>) 
         pdp::D_POOLING_PADDING_VALUE_7_CFG,
     ];
     let first = op.padding_value.first().map_or(0, |&value| i64::from(value));
+    // The Verilog asserts it: `NV_NVDLA_PDP_core.v`, line 210 of nv_small.
+    let largest = if op.precision == Precision::Int8 { i64::from(i8::MAX) } else { i64::from(i16::MAX) };
+    if first < -largest - 1 || first > largest {
+        let name = Name::new("padding_value");
+        return Err(Reason::Range { name, value: first, minimum: -largest - 1, maximum: largest });
+    }
     for ((register, &value), times) in VALUES.into_iter().zip(&op.padding_value).zip(1..) {
         let name = Name::new("padding_value");
         // The Verilog asserts it: `NV_NVDLA_pdp.v`, lines 483 to 708.
