@@ -70,6 +70,11 @@ pub(crate) struct Api {
     pub(crate) provider: &'static sys::OrtEpApi,
 }
 
+// SAFETY: the tables do not change, and ONNX Runtime calls their functions on several threads itself.
+unsafe impl Send for Api {}
+// SAFETY: as above.
+unsafe impl Sync for Api {}
+
 /// Calls a function of a table that returns a status.
 macro_rules! call {
     ($api:expr, $function:ident ( $($argument:expr),* $(,)? )) => {{

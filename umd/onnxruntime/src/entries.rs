@@ -28,7 +28,8 @@ fn guard(api: Api, call: impl FnOnce() -> Result<()>) -> *mut sys::OrtStatus {
     api.status(result.unwrap_or_else(|_| Err("an internal error; its message is on the standard error".into())))
 }
 
-/// The factory of a registered library.
+/// The factory of a registered library. It lives until the library is unregistered and its last provider is released, because
+/// ONNX Runtime unregisters a library also while sessions use it.
 #[repr(C)]
 struct Factory {
     table: sys::OrtEpFactory,
@@ -43,6 +44,7 @@ struct Ep {
     table: sys::OrtEp,
     provider: Provider,
     compatibility: CString,
+    _factory: Arc<Factory>,
 }
 
 /// A compiled node with its table.
@@ -81,10 +83,10 @@ pub unsafe extern "C" fn CreateEpFactories(
             return Err("ONNX Runtime has no place for a factory".into());
         }
         let version = CString::new(env!("CARGO_PKG_VERSION")).unwrap_or_default();
-        let factory = Box::new(Factory { table: factory_table(), api, version, devices: Arc::default() });
+        let factory = Arc::new(Factory { table: factory_table(), api, version, devices: Arc::default() });
         // SAFETY: there is a place for one factory. `ReleaseEpFactory` takes it back.
         unsafe {
-            *factories = Box::into_raw(factory).cast();
+            *factories = Arc::into_raw(factory).cast_mut().cast();
             *count = 1;
         }
         Ok(())
@@ -114,8 +116,8 @@ unsafe fn too_old(base: *const sys::OrtApiBase) -> *mut sys::OrtStatus {
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn ReleaseEpFactory(factory: *mut sys::OrtEpFactory) -> *mut sys::OrtStatus {
     if !factory.is_null() {
-        // SAFETY: the pointer is of `Box::into_raw` there. A panic of a device that is closed must not pass through C.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Box::from_raw(factory.cast::<Factory>()) })));
+        // SAFETY: the pointer is of `Arc::into_raw` there. A panic of a device that is closed must not pass through C.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Arc::from_raw(factory.cast::<Factory>()) })));
     }
     ptr::null_mut()
 }
@@ -209,14 +211,17 @@ unsafe extern "C" fn create_ep(
     logger: *const sys::OrtLogger,
     ep: *mut *mut sys::OrtEp,
 ) -> *mut sys::OrtStatus {
-    // SAFETY: ONNX Runtime gives the factory of `CreateEpFactories`.
-    let factory = unsafe { whole::<_, Factory>(factory) };
+    // SAFETY: ONNX Runtime gives the factory of `CreateEpFactories`, which is not released yet.
+    let factory = unsafe {
+        Arc::increment_strong_count(factory.cast::<Factory>());
+        Arc::from_raw(factory.cast::<Factory>())
+    };
     let api = factory.api;
     guard(api, || {
         let options = Options::read(|key| api.entry(session, key))?;
         let provider = Provider::new(api, logger, options, Arc::clone(&factory.devices))?;
         let compatibility = provider.compatibility();
-        let made = Box::new(Ep { table: ep_table(), provider, compatibility });
+        let made = Box::new(Ep { table: ep_table(), provider, compatibility, _factory: factory });
         // SAFETY: ONNX Runtime gives a place. `release_ep` takes the provider back.
         unsafe { *ep = Box::into_raw(made).cast() };
         Ok(())

@@ -19,7 +19,8 @@ const MAX_CONSTANTS: usize = 1 << 31;
 
 /// Reads a graph. The model's nodes are in the order of `nodes`.
 pub(crate) fn model(api: Api, graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<proto::Model> {
-    let mut reader = Reader { api, graph: proto::Graph::default(), known: HashSet::new(), bytes: 0 };
+    check_size(api, nodes)?;
+    let mut reader = Reader { api, graph: proto::Graph::default(), known: HashSet::new() };
     for value in api.graph_inputs(graph)? {
         reader.value(value)?;
     }
@@ -41,12 +42,29 @@ pub(crate) fn model(api: Api, graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<pr
     Ok(proto::Model { graph: Some(graph_proto), opset_import, functions: Vec::new() })
 }
 
+/// Refuses a model with too many constants before any is copied.
+fn check_size(api: Api, nodes: &[Node<'_>]) -> Result<()> {
+    let (mut seen, mut bytes) = (HashSet::new(), 0usize);
+    for &node in nodes {
+        for value in api.inputs(node)?.into_iter().flatten() {
+            let Some(constant) = api.constant(value)? else { continue };
+            if seen.insert(constant.pointer()) {
+                bytes = bytes.saturating_add(api.tensor(constant).map_or(0, |tensor| tensor.bytes.len()));
+            }
+        }
+    }
+    if bytes > MAX_CONSTANTS {
+        return Err(Failure(format!(
+            "the model has {bytes} bytes of constants, more than {MAX_CONSTANTS}, which NVDLA's memories do not hold"
+        )));
+    }
+    Ok(())
+}
+
 struct Reader {
     api: Api,
     graph: proto::Graph,
     known: HashSet<String>,
-    /// Bytes of the constants so far.
-    bytes: usize,
 }
 
 impl Reader {
@@ -60,12 +78,6 @@ impl Reader {
             let tensor = self.api.tensor(constant);
             // Strings are no tensors of bytes; their readers are refused.
             if let Ok(tensor) = tensor {
-                self.bytes = self.bytes.saturating_add(tensor.bytes.len());
-                if self.bytes > MAX_CONSTANTS {
-                    return Err(Failure(format!(
-                        "the model has more than {MAX_CONSTANTS} bytes of constants, which NVDLA's memories do not hold"
-                    )));
-                }
                 self.graph.initializer.push(constant_of(&name, &tensor));
                 return Ok(name);
             }

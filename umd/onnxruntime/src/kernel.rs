@@ -3,9 +3,10 @@
 //! Runs a compiled group in place of the nodes that it computes.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::session::RunOptions;
 use nvdla_runtime::{Context, Network};
 
 use crate::api::{with_causes, Failure, Kernel, Result};
@@ -19,6 +20,7 @@ pub(crate) struct Loaded {
     pub(crate) header: Header,
     network: Network,
     context: Context,
+    timeout: Option<Duration>,
 }
 
 impl Loaded {
@@ -30,7 +32,7 @@ impl Loaded {
         let device = devices.open(options, &header.configuration, &loadable)?;
         let network = Network::new(loadable, &device).map_err(|error| Failure(with_causes(&error)))?;
         let context = network.context().map_err(|error| Failure(with_causes(&error)))?;
-        Ok(Self { header, network, context })
+        Ok(Self { header, network, context, timeout: options.timeout })
     }
 
     /// The group as the payload of an EPContext node.
@@ -46,6 +48,8 @@ pub(crate) struct Runner {
     inputs: Vec<(usize, Port)>,
     /// For each output of the node, the tensor.
     outputs: Vec<Port>,
+    /// The time limit of a run.
+    timeout: Option<Duration>,
     /// Contexts that no run uses. There are as many as runs at the same time.
     free: Mutex<Vec<Context>>,
 }
@@ -61,7 +65,7 @@ pub(crate) struct Times {
 impl Runner {
     /// A loaded group for a node with inputs and outputs of these names.
     pub(crate) fn new(loaded: Loaded, inputs: &[String], outputs: &[String]) -> Result<Self> {
-        let Loaded { header: Header { inputs: given, outputs: computed, .. }, network, context } = loaded;
+        let Loaded { header: Header { inputs: given, outputs: computed, .. }, network, context, timeout } = loaded;
         let place = |port: Port| {
             let found = inputs.iter().position(|name| *name == port.tensor);
             let place = found.ok_or_else(|| Failure(format!("the node has no input \"{}\"", port.tensor)))?;
@@ -82,7 +86,7 @@ impl Runner {
             agrees(port, info.shape())
         };
         let outputs = outputs.iter().map(port).collect::<Result<_>>()?;
-        Ok(Self { network, inputs, outputs, free: Mutex::new(vec![context]) })
+        Ok(Self { network, inputs, outputs, timeout, free: Mutex::new(vec![context]) })
     }
 
     fn free(&self) -> std::sync::MutexGuard<'_, Vec<Context>> {
@@ -110,7 +114,7 @@ impl Runner {
         }
         let inputs = start.elapsed().as_micros();
         // A context whose run has failed is not used again.
-        context.run().map_err(fail)?;
+        context.run_with(RunOptions { run_timeout: self.timeout, ..RunOptions::default() }).map_err(fail)?;
         let run = start.elapsed().as_micros() - inputs;
         for (place, port) in self.outputs.iter().enumerate() {
             kernel.output(place, &port.extents(), |bytes| {

@@ -4,6 +4,7 @@
 //! of the session's configuration.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use nvdla_compiler::calibrate::table;
 use nvdla_compiler::options::{size, Optimize};
@@ -35,6 +36,8 @@ pub(crate) struct Options {
     pub(crate) limits: Limits,
     /// `dump_dir`: a folder for the loadables and the picture of the division.
     pub(crate) dump: Option<PathBuf>,
+    /// `timeout_ms`: the time limit of a run of a group. None: the device's.
+    pub(crate) timeout: Option<Duration>,
     /// `profile`: whether each run is logged with its times.
     pub(crate) profile: bool,
     /// Whether ONNX Runtime asks for EPContext nodes, and whether their payloads are in the model.
@@ -54,7 +57,7 @@ pub(crate) enum Embedded {
 pub(crate) const PREFIX: &str = "ep.nvdlaexecutionprovider.";
 
 /// The names of the options.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "device",
     "config",
     "precision",
@@ -64,6 +67,7 @@ const NAMES: [&str; 10] = [
     "min_nodes",
     "max_partitions",
     "dump_dir",
+    "timeout_ms",
     "profile",
 ];
 
@@ -124,7 +128,11 @@ impl Options {
             }
             "min_nodes" => self.limits.min_nodes = count(value)?,
             "max_partitions" => self.limits.max_partitions = count(value)?,
-            "dump_dir" => self.dump = Some(PathBuf::from(value)),
+            "dump_dir" => {
+                std::fs::create_dir_all(value).map_err(|error| error.to_string())?;
+                self.dump = Some(PathBuf::from(value));
+            }
+            "timeout_ms" => self.timeout = Some(Duration::from_millis(count(value)? as u64)),
             _ => {
                 self.profile = match value {
                     "0" | "false" => false,

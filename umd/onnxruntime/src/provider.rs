@@ -2,8 +2,8 @@
 
 //! The provider of one session: it claims nodes, and makes runners of them.
 //!
-//! Claiming compiles on trial and loads the groups onto their device, so that making the runners cannot fail for a reason that
-//! the model gives: ONNX Runtime ends the session when that fails.
+//! Claiming compiles on trial and loads the groups onto their device. Making the runners fails only because of the device that the
+//! user has named: ONNX Runtime ends the session when that fails.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -48,8 +48,8 @@ pub(crate) struct Provider {
     options: Options,
     config: &'static Config,
     devices: Arc<Devices>,
-    /// Groups that were claimed, by the name of the first output of each of their nodes.
-    claimed: Mutex<HashMap<String, Loaded>>,
+    /// Groups that were claimed, by the smallest name of an output of their nodes, or why their device cannot be used.
+    claimed: Mutex<HashMap<String, Result<Loaded>>>,
 }
 
 /// What a group of a session is after [`Provider::compile`].
@@ -126,13 +126,13 @@ impl Provider {
         let mut count = 0;
         for (positions, group) in groups {
             let loaded = match Loaded::new(group, &self.devices, &self.options) {
-                Ok(loaded) => loaded,
-                // A device that the user has named must be there.
-                Err(failure) if self.options.device != Selection::Auto => return Err(failure),
-                Err(Failure(reason)) => {
+                Err(Failure(reason)) if self.options.device == Selection::Auto => {
                     self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA runs a group of nodes less: {reason}"));
                     continue;
                 }
+                // A device that the user has named must be there. ONNX Runtime ignores a failure of this call, and not that of
+                // `compile`.
+                loaded => loaded,
             };
             let members: Vec<Node<'_>> = positions.iter().map(|&position| nodes[position]).collect();
             let first = self.first_output(&members)?;
@@ -246,7 +246,7 @@ impl Provider {
         } else {
             let first = self.first_output(&nodes)?;
             let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner).remove(&first);
-            claimed.ok_or_else(|| Failure(format!("the nodes that compute \"{first}\" were not claimed")))?
+            claimed.ok_or_else(|| Failure(format!("the nodes that compute \"{first}\" were not claimed")))??
         };
         let names = |values: Vec<Option<crate::api::ValueInfo<'_>>>| {
             values

@@ -141,6 +141,33 @@ class Provider(unittest.TestCase):
             with self.assertRaisesRegex(Exception, "nv_full.*nv_large"):
                 session(str(context), config="nv_large")
 
+    def test_a_compiled_model_does_not_need_the_compiler(self):
+        path, context = self.folder / "model.onnx", self.folder / "context.onnx"
+        onnx.save(models.lenet(), path)
+        entries = {"ep.context_enable": "1", "ep.context_embed_mode": "1", "ep.context_file_path": str(context)}
+        session(str(path), entries, config="nv_full", dump_dir=self.folder / "compiled")
+        session(str(context), dump_dir=self.folder / "opened")
+        self.assertTrue((self.folder / "compiled/partition.json").exists())
+        self.assertEqual(list((self.folder / "opened").iterdir()), [])
+
+    def test_a_compiled_model_of_another_version_is_read(self):
+        """CONTEXTS is a folder in which each version of ONNX Runtime leaves a compiled model for the next ones."""
+        folder = pathlib.Path(os.environ["CONTEXTS"])
+        path, context = self.folder / "model.onnx", folder / f"{ort.__version__}.onnx"
+        onnx.save(models.divided(), path)
+        context.unlink(missing_ok=True)
+        entries = {"ep.context_enable": "1", "ep.context_embed_mode": "0", "ep.context_file_path": str(context)}
+        inputs = {"x": random(1, 8, 24, 24)}
+        right = session(str(path), entries, config="nv_full", min_nodes=0).run(None, inputs)
+        for other in sorted(folder.glob("*.onnx")):
+            # Newer versions write a newer version of the format, which older ones refuse.
+            written = onnx.load(other)
+            written.ir_version = 9
+            onnx.save(written, other)
+            found = session(str(other)).run(None, inputs)
+            for one, two in zip(found[:2], right[:2]):
+                np.testing.assert_allclose(one, two, rtol=1e-3, atol=1e-3, err_msg=other.name)
+
     def test_a_batch_that_is_not_fixed_stays_on_the_processor(self):
         model, x = models.divided("N"), {"x": random(3, 8, 24, 24)}
         found = session(model, config="nv_full", dump_dir=self.folder).run(None, x)
@@ -150,7 +177,9 @@ class Provider(unittest.TestCase):
         self.assertIn("is not fixed", division["processor"][0]["reason"])
 
     def test_options_that_are_wrong_are_named(self):
-        for name, value in {"config": "nv_tiny", "precision": "int4", "calibtable": "/no/table", "sram": "x"}.items():
+        wrong = {"config": "nv_tiny", "precision": "int4", "calibtable": "/no/table", "sram": "x", "timeout_ms": "-1",
+                 "dump_dir": "/proc/no"}
+        for name, value in wrong.items():
             with self.assertRaisesRegex(Exception, f"the option {name}={value}"):
                 session(models.lenet(), **{name: value})
         with self.assertRaisesRegex(Exception, "/no/such/device"):
@@ -194,11 +223,3 @@ class Provider(unittest.TestCase):
         self.near(found, expected(model, x), 40)
         self.assertEqual(self.division()["processor"], [])
 
-
-if __name__ == "__main__":
-    print("ONNX Runtime", ort.__version__)
-    ort.register_execution_provider_library("nvdla", nvdla.get_library_path())
-    # Registered, unregistered and registered again.
-    ort.unregister_execution_provider_library("nvdla")
-    ort.register_execution_provider_library("nvdla", nvdla.get_library_path())
-    unittest.main(exit=True)

@@ -8,7 +8,7 @@ use crate::net::step::{Convolution, Kind, Tensor, TensorId};
 use crate::target::LARGEST_WINDOW;
 
 /// The greatest number of weights, with the zeros between channels, of an average that is a convolution instead of a pooling.
-const MOST_WEIGHTS: u32 = 1 << 16;
+const MOST_WEIGHTS: u64 = 1 << 16;
 
 impl Builder<'_> {
     /// A pooling, whose window may be larger than PDP's. Fails only for averages.
@@ -91,8 +91,9 @@ impl Builder<'_> {
     fn rounds_better(&self, node: &ir::Node, pool: &Pool, [channels, height, width]: [u32; 3]) -> bool {
         let average = matches!(pool.kind, ir::PoolKind::Average { .. });
         let whole = pool.kernel == [height, width].map(|extent| extent as usize) && height.max(width) > 1;
-        let weights = channels * height * width * self.config.mac_atomic_k;
-        let fits = height.max(width) as usize <= LARGEST_WINDOW && weights <= MOST_WEIGHTS;
+        let weights =
+            || [height, width, self.config.mac_atomic_k].iter().fold(u64::from(channels), |n, &m| n * u64::from(m));
+        let fits = height.max(width) as usize <= LARGEST_WINDOW && weights() <= MOST_WEIGHTS;
         let quantized = self.graph.tensor(node.output).quantization.is_some();
         self.net.integers && quantized && average && whole && fits && pool.padding == ir::Padding::default()
     }
