@@ -830,12 +830,16 @@ fn poolings_on_the_fly() {
 /// padding, and with windows apart.
 #[test]
 fn poolings_fly_behind_cut_convolutions() {
-    let config = &nvdla_uapi::config::NV_SMALL;
-    for (kind, kernel, stride, pad) in
-        [(PoolKind::Max, 3, 2, 1), (PoolKind::Average { count_include_pad: true }, 2, 2, 0), (PoolKind::Max, 2, 3, 0)]
-    {
+    let average = PoolKind::Average { count_include_pad: true };
+    for (config, input, kind, kernel, stride, pad) in [
+        (&NV_SMALL, [24, 90, 64], PoolKind::Max, 3, 2, 1),
+        (&NV_SMALL, [24, 90, 64], average, 2, 2, 0),
+        (&NV_SMALL, [24, 90, 64], PoolKind::Max, 2, 3, 0),
+        (&NV_SMALL_256, [32, 90, 64], PoolKind::Max, 3, 2, 1),
+        (&NV_LARGE, [32, 144, 128], average, 2, 2, 0),
+    ] {
         let mut builder = Builder::new("flies", 5);
-        let data = builder.graph.input("data", &[1, 24, 90, 64]).unwrap();
+        let data = builder.graph.input("data", &[1, input[0], input[1], input[2]]).unwrap();
         let made = windows(&mut builder, data, 8, [3, 3], 1);
         let padding = Padding { top: pad, left: pad, ..Padding::default() };
         let pool = Pool { kind, kernel: [kernel; 2], stride: [stride; 2], padding };

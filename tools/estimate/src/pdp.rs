@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! PDP: input elements / throughput, or the speed at which its reader gets data, plus the outputs whose windows end in padding.
+//! PDP: input bytes / throughput, or the speed at which its reader gets data, plus the outputs whose windows end in padding.
 //!
 //! **Padding after the input.** After the last input there are as many outputs as whole strides fit in the padding after it
 //! (`NV_NVDLA_PDP_CORE_cal1d.v` for the columns of a line, `_cal2d.v` for the lines of a surface: `flush_num`). They are written
@@ -19,7 +19,6 @@ use crate::estimate::{Estimate, Limit};
 use crate::memory::{interface, Bytes, Cube, Memory, Reader, Unit};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{MemoryType, PdpOp, PdpSurface};
-use nvdla_uapi::layout;
 
 /// A pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -132,7 +131,7 @@ impl PdpShape {
         let surfaces = self.input.surfaces(config);
         let lines = surfaces * u64::from(self.input.height);
         let between = surfaces.saturating_sub(1) * self.lines().waiting * u64::from(self.output.width);
-        (lines.saturating_sub(1) * self.columns().waiting + between) * self.position(config)
+        (lines.saturating_sub(1) * self.columns().waiting + between) * Self::position(config)
     }
 
     /// The least cycles for its lines, each of which is a request in each part.
@@ -145,7 +144,7 @@ impl PdpShape {
     pub(crate) fn flush(&self, config: &Config) -> u64 {
         let lines = self.lines().behind * u64::from(self.output.width);
         let latency = if lines == 0 { 0 } else { FLUSH };
-        latency + (self.columns().behind + lines) * self.position(config)
+        latency + (self.columns().behind + lines) * Self::position(config)
     }
 
     /// The cycles by which it is shorter than alone if it is enabled early enough before the end of the pooling `before` it: its reader
@@ -160,10 +159,9 @@ impl PdpShape {
         }
     }
 
-    /// Cycles per atom.
-    pub(crate) fn position(&self, config: &Config) -> u64 {
-        let elements = config.memory_atomic / layout::bytes(self.input.precision);
-        elements.div_ceil(config.pdp_throughput.max(1)).into()
+    /// Cycles per atom. The throughput is one of bytes: 16-bit elements take twice as long (nv_full's RTL).
+    pub(crate) fn position(config: &Config) -> u64 {
+        config.memory_atomic.div_ceil(config.pdp_throughput.max(1)).into()
     }
 }
 
@@ -210,7 +208,7 @@ impl Ends {
 pub fn pdp(shape: &PdpShape, config: &Config, memory: &Memory) -> Estimate {
     let read = shape.read(config);
     let atoms = read / u64::from(config.memory_atomic.max(1));
-    let compute = atoms * shape.position(config) + shape.waiting(config);
+    let compute = atoms * PdpShape::position(config) + shape.waiting(config);
     let input = interface(shape.input.memory, memory);
     let flies = shape.input.memory == MemoryType::Hw;
     let reading = Reader::input(config.pdp_throughput, Unit::Other, config)

@@ -15,6 +15,7 @@ use crate::rubik::{rubik, RubikShape};
 use crate::sdp::{self, SdpShape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{MemoryType, OpType, Operation, Surface};
+use nvdla_uapi::layout;
 
 /// An operation of any unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,7 +140,8 @@ pub fn pipeline(
     position += 1;
     if let Some(shape) = pdp {
         written += shape.output.bytes(config);
-        position = position.max(channels.div_ceil(config.pdp_throughput.max(1).into()));
+        let bytes = channels * u64::from(layout::bytes(shape.input.precision));
+        position = position.max(bytes.div_ceil(config.pdp_throughput.max(1).into()));
         (output, behind) = (shape.output.memory, POOLING_BEHIND + shape.flush(config));
     }
     let run = conv::run(conv, position, config, memory);
