@@ -25,11 +25,13 @@ use std::path::{Path, PathBuf};
 use nvdla_tests::sources::{is_name, words, Word};
 
 /// Roots of the crates that are searched.
-const ROOTS: [&str; 24] = [
+const ROOTS: [&str; 26] = [
     "uapi/src/lib.rs",
     "kmd/engine/src/lib.rs",
     "kmd/linux/main.rs",
     "umd/src/lib.rs",
+    "umd/emulator/src/lib.rs",
+    "umd/embedded/src/lib.rs",
     "umd/cli/src/lib.rs",
     "umd/capi/src/lib.rs",
     "umd/python/src/lib.rs",

@@ -26,6 +26,8 @@ enum Task {
     Vm(vm::Arguments),
     /// Runs tests of this checkout built for another architecture, under QEMU's user emulation
     Test(vm::TestArguments),
+    /// Builds the runtime without an operating system, and runs LeNet with it on a RISC-V machine
+    Embedded,
     /// Compiles the kernel module for another architecture
     Module(vm::ModuleArguments),
     /// Builds a simulator of NVDLA's Verilog, which the runtime can use as a device (--device rtl:PROGRAM)
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Vm(arguments) => vm::run(arguments),
         Task::Test(arguments) => vm::test(&arguments),
+        Task::Embedded => vm::embedded(),
         Task::Module(arguments) => vm::module(&arguments),
         Task::Rtl(arguments) => rtl::run(&arguments),
         Task::Series(arguments) => series::run(&arguments),

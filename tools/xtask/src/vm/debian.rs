@@ -93,6 +93,11 @@ pub(super) fn require_arm_cross() -> Result<()> {
     require([&ARM_CROSS, &[], &[], &[]])
 }
 
+/// As [`require_tools`], for a program without an operating system.
+pub(super) fn require_bare_tools() -> Result<()> {
+    require([&TOOLS[..3], &GUEST_TOOLS[2..3], &[], &[]])
+}
+
 /// As [`require_tools`], for a guest with Debian's kernel.
 pub(super) fn require_guest_tools(arch: Arch) -> Result<()> {
     let (tools, cross) = of_machine(arch);

@@ -9,6 +9,7 @@
 
 mod arch;
 mod arguments;
+mod bare;
 mod bindings;
 mod cross;
 mod debian;
@@ -28,6 +29,7 @@ use crate::cache::checkout;
 use arch::Arch;
 use arguments::Suite;
 pub(crate) use arguments::{Arguments, ModuleArguments};
+pub(crate) use bare::run as embedded;
 pub(crate) use emulated::{run as test, Arguments as TestArguments};
 
 /// Compiles the module for another architecture and prints its path.

@@ -2,13 +2,16 @@
 
 //! Errors of emulated tasks.
 
-use std::time::Duration;
+use core::fmt;
+use core::time::Duration;
+
+use nvdla_uapi::emu::{Buffer, Format};
 
 /// Why an emulated task cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A list is missing or too short.
-    #[error("the emulated task's {list} needs {needed} bytes at address entry {index}, which has {}", has(*.size))]
+    #[error("the emulated task's {list} needs {needed} bytes at address entry {index}, which has {}", Room(*.size))]
     List {
         /// The list.
         list: &'static str,
@@ -33,7 +36,7 @@ pub enum Error {
     /// A surface ends outside its memory.
     #[error(
         "{side} of emulated operation {operation} ({name}) ends at {end:#x} of address entry {index}, which has {}",
-        has(*.size)
+        Room(*.size)
     )]
     OutOfRange {
         /// Source or destination.
@@ -107,7 +110,7 @@ pub enum Error {
         /// Power or softmax.
         name: &'static str,
         /// Its format.
-        format: nvdla_uapi::emu::Format,
+        format: Format,
     },
     /// The task did not end in time.
     #[error("the emulated task did not end within {limit:?}: operation {operation} ({name}) was running")]
@@ -123,19 +126,52 @@ pub enum Error {
     #[error("the run was cancelled")]
     Cancelled,
     /// Source and destination do not match.
-    #[error("emulated operation {operation} ({name}) reads {source_shape} and writes {destination_shape}")]
+    #[error("emulated operation {operation} ({name}) reads {} and writes {}", .shapes[0], .shapes[1])]
     Mismatch {
         /// Position in the operation list.
         operation: u16,
         /// Power or softmax.
         name: &'static str,
-        /// The source's shape and format.
-        source_shape: String,
-        /// The destination's.
-        destination_shape: String,
+        /// The source's and the destination's.
+        shapes: [Shape; 2],
     },
 }
 
-fn has(size: Option<u64>) -> String {
-    size.map_or_else(|| "no memory".to_owned(), |size| format!("{size:#x} bytes"))
+/// The shape and the format of a surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Elements per line.
+    pub width: u16,
+    /// Lines.
+    pub height: u16,
+    /// Channels.
+    pub channels: u16,
+    /// How its elements lie.
+    pub format: Format,
+}
+
+impl Shape {
+    pub(super) fn of(buffer: &Buffer) -> Self {
+        let &Buffer { width, height, channels, format, .. } = buffer;
+        Self { width, height, channels, format }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { width, height, channels, format } = self;
+        write!(f, "{width} x {height} pixels of {channels} channels in {format:?}")
+    }
+}
+
+/// The bytes of an address entry, if it exists.
+struct Room(Option<u64>);
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(size) => write!(f, "{size:#x} bytes"),
+            None => f.write_str("no memory"),
+        }
+    }
 }

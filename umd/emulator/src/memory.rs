@@ -13,20 +13,21 @@ pub trait Memory {
 }
 
 /// Plain buffers, one per entry of the address list.
-impl Memory for [Vec<u8>] {
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Memory for [B] {
     fn size(&self, index: usize) -> Option<u64> {
-        self.get(index).map(|bytes| bytes.len() as u64)
+        self.get(index).map(|bytes| bytes.as_ref().len() as u64)
     }
 
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
-        let from = usize::try_from(offset).ok().and_then(|offset| self.get(index)?.get(offset..)?.get(..into.len()));
+        let from =
+            usize::try_from(offset).ok().and_then(|offset| self.get(index)?.as_ref().get(offset..)?.get(..into.len()));
         from.map(|from| into.copy_from_slice(from)).is_some()
     }
 
     fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool {
         let into = usize::try_from(offset)
             .ok()
-            .and_then(|offset| self.get_mut(index)?.get_mut(offset..)?.get_mut(..from.len()));
+            .and_then(|offset| self.get_mut(index)?.as_mut().get_mut(offset..)?.get_mut(..from.len()));
         into.map(|into| into.copy_from_slice(from)).is_some()
     }
 }
