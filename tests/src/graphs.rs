@@ -147,9 +147,6 @@ impl Builder {
             10 => {
                 // A gate: one value per channel.
                 let kind = PoolKind::Average { count_include_pad: true };
-                if h > 8 || w > 8 {
-                    return None;
-                }
                 let pool = Pool { kind, kernel: [h, w], stride: [1; 2], padding: Padding::default() };
                 let gate = self.add(Op::Pool(pool), &[from])?;
                 let gate = self.convolution_1x1(gate, c)?;

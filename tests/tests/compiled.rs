@@ -619,9 +619,56 @@ fn blocks_of_one_line_stay_apart() {
     chain([32, 32, 32], |builder, data| {
         let padding = Padding::default();
         let pool =
-            Pool { kind: PoolKind::Average { count_include_pad: true }, kernel: [32; 2], stride: [1; 2], padding };
+            Pool { kind: PoolKind::Average { count_include_pad: true }, kernel: [32, 1], stride: [1; 2], padding };
         builder.add(Op::Pool(pool), &[data]).unwrap()
     });
+}
+
+/// Averages over all lines and columns, also of channels that leave atoms partly empty, and of a part of the columns.
+#[test]
+fn averages_of_planes_are_exact() {
+    let average = |builder: &mut Builder, from: TensorId| {
+        let [h, w] = builder.graph.shape(from)[2..] else { panic!("the tensor has lines and columns") };
+        let kind = PoolKind::Average { count_include_pad: false };
+        builder.add(Op::Pool(Pool { kind, kernel: [h, w], stride: [1; 2], padding: Padding::default() }), &[from])
+    };
+    for shape in [[40, 13, 13], [70, 9, 16], [5, 32, 17], [33, 11, 1]] {
+        chain(shape, |builder, data| average(builder, data).unwrap());
+    }
+    chain([9, 12, 10], |builder, data| {
+        let [a, b] = [5, 35].map(|kernels| builder.convolution_1x1(data, kernels).unwrap());
+        let both = builder.add(Op::Concat { axis: 1 }, &[a, b]).unwrap();
+        let mean = average(builder, both).unwrap();
+        builder.convolution_1x1(mean, 7).unwrap()
+    });
+    chain([40, 12, 14], |builder, data| {
+        let op = Op::Slice { starts: vec![0, 0, 1, 2], steps: vec![1; 4], lengths: vec![1, 40, 11, 10] };
+        let part = builder.add(op, &[data]).unwrap();
+        average(builder, part).unwrap()
+    });
+    // One group with one kernel is a sum over the channels, too.
+    chain([6, 9, 7], |builder, data| {
+        let op =
+            Convolution { group: 1, kernel: [9, 7], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
+        let weights = builder.constant(&[1, 6, 9, 7], 0.0, 0.01);
+        builder.add(Op::Convolution(op), &[data, weights]).unwrap()
+    });
+    let mut builder = Builder::new("average", 7);
+    let data = builder.graph.input("data", &[1, 200, 12, 14]).unwrap();
+    let mean = average(&mut builder, data).unwrap();
+    builder.graph.outputs.push(mean);
+    for config in Config::ALL {
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
+        // A convolution with SDP for all atoms that are full, and another one for the last atom.
+        let operations = compiled.report.operations.len();
+        assert!(operations <= 4, "{}: {operations} operations", config.name);
+    }
+    let values: Vec<f32> = (0..200 * 168u16).map(|at| f32::from(at % 251) / 100.0 - 1.0).collect();
+    let found = in_fp16(&builder.graph, std::slice::from_ref(&values));
+    for (found, plane) in found[0].iter().zip(values.chunks_exact(168)) {
+        let mean = plane.iter().sum::<f32>() / 168.0;
+        assert!((found - mean).abs() < 2e-3, "{found} and not {mean}");
+    }
 }
 
 /// Windows that lie in the padding alone belong to the part with the last elements of the input, or are refused.

@@ -2,13 +2,13 @@
 
 //! Operators over windows that no unit computes directly: large poolings, deconvolutions, and resizing.
 
+use nvdla_uapi::reg::values::Precision;
+
 use crate::build::nodes::Builder;
+use crate::codegen::average;
 use crate::ir::{self, Pool};
 use crate::net::step::{Convolution, Kind, Tensor, TensorId};
-use crate::target::LARGEST_WINDOW;
-
-/// The greatest number of weights, with the zeros between channels, of an average that is a convolution instead of a pooling.
-const MOST_WEIGHTS: u64 = 1 << 16;
+use crate::target::{LARGEST_KERNEL, LARGEST_WINDOW};
 
 impl Builder<'_> {
     /// A pooling, whose window may be larger than PDP's. Fails only for averages.
@@ -22,11 +22,12 @@ impl Builder<'_> {
             let weights = vec![1.0 / (rows * columns) as f32; channels * rows * columns];
             (ir::Convolution { group: channels, kernel, stride, dilation: [1; 2], padding }, weights)
         };
-        if self.rounds_better(node, &pool, shape) {
+        let large = pool.kernel.iter().any(|&side| side > most);
+        if (large || self.rounds_better(node)) && self.is_convolution(&pool, shape) {
             let (op, weights) = op(pool.kernel, [1; 2], pool.padding);
             return self.depthwise(node, op, weights, input, node.output.0);
         }
-        if pool.kernel.iter().all(|&side| side <= most) {
+        if !large {
             self.simple(node, Kind::Pool(pool), Vec::new());
             return Ok(());
         }
@@ -84,18 +85,24 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Whether an average over all lines and columns is a convolution: in int8, of a quantized model. PDP rounds the mean of the
-    /// lines and the mean of these, halves away from zero, and its output has the scale of its input, whose values reach farther
-    /// than their means. A convolution rounds once to a scale of its own. It takes longer, so it must have few weights: a step has
-    /// [`Config::mac_atomic_k`](nvdla_uapi::config::Config) of them per channel and element of the window.
-    fn rounds_better(&self, node: &ir::Node, pool: &Pool, [channels, height, width]: [u32; 3]) -> bool {
-        let average = matches!(pool.kind, ir::PoolKind::Average { .. });
-        let whole = pool.kernel == [height, width].map(|extent| extent as usize) && height.max(width) > 1;
-        let weights =
-            || [height, width, self.config.mac_atomic_k].iter().fold(u64::from(channels), |n, &m| n * u64::from(m));
-        let fits = height.max(width) as usize <= LARGEST_WINDOW && weights() <= MOST_WEIGHTS;
-        let quantized = self.graph.tensor(node.output).quantization.is_some();
-        self.net.integers && quantized && average && whole && fits && pool.padding == ir::Padding::default()
+    /// Whether an average is one convolution ([`average`]): it is over all lines and columns, and the convolution buffer holds the
+    /// weights beside data.
+    fn is_convolution(&self, pool: &Pool, [_, height, width]: [u32; 3]) -> bool {
+        let precision = if self.net.integers { Precision::Int8 } else { Precision::Fp16 };
+        let few = height.max(width) as usize <= LARGEST_KERNEL && height.max(width) > 1;
+        matches!(pool.kind, ir::PoolKind::Average { .. })
+            && pool.kernel == [height, width].map(|extent| extent as usize)
+            && pool.padding == ir::Padding::default()
+            && few
+            && average::weight_bytes(self.config, height * width, precision)
+                <= u64::from(self.config.cbuf_banks / 2 * self.config.cbuf_bank_bytes())
+    }
+
+    /// Whether an average that PDP could compute is a convolution: in int8, of a quantized model. PDP rounds the mean of the lines
+    /// and the mean of these, halves away from zero, and its output has the scale of its input, whose values reach farther than
+    /// their means. A convolution rounds once to a scale of its own.
+    fn rounds_better(&self, node: &ir::Node) -> bool {
+        self.net.integers && self.graph.tensor(node.output).quantization.is_some()
     }
 
     /// A deconvolution of stride s is s x s convolutions, each with every s-th weight, whose outputs are interleaved.

@@ -20,6 +20,7 @@ use nvdla_uapi::layout::{self, bytes, Extents};
 use nvdla_uapi::reg::values::{ConvMode, Precision, WeightFormat};
 use nvdla_uapi::reg::{cdma, csc};
 
+use super::average::{self, Form};
 use super::cbuf::{self, Banks, WeightSize};
 use crate::codegen::lowering::Lowering;
 use crate::codegen::sdp;
@@ -116,16 +117,34 @@ impl Lowering<'_> {
         let Kind::Convolution(conv) = &step.kind else { return Ok(()) };
         let name = self.placed.net.tensors[step.output].name.clone();
         let (mut source, target) = self.ends(step);
+        if let Some(forms) = average::forms(conv, numbers, &source, &target) {
+            let form =
+                |form: &Form| self.computed(number, &name, &form.conv, &form.numbers, &form.source, &form.target);
+            return forms.iter().try_for_each(form);
+        }
         limits(&name, conv)?;
         let conv = &skipping(conv, &mut source, &target);
+        self.computed(number, &name, conv, numbers, &source, &target)
+    }
+
+    /// Adds the operations of a convolution.
+    fn computed(
+        &mut self,
+        number: usize,
+        name: &str,
+        conv: &Convolution,
+        numbers: &Numbers,
+        source: &View,
+        target: &View,
+    ) -> Result<(), Error> {
         let mode = match source.format {
             Format::Pixel(_) => Mode::Image,
             Format::Feature if numbers.winograd => Mode::Winograd,
             Format::Feature => Mode::Direct,
         };
-        let stages = self.stages(&name, &numbers.stages, source.precision, &target, mode)?;
-        for mut part in self.parts(&name, conv, &source, &target, mode)? {
-            let mut packed = pack(conv, numbers, &source, &target, &part);
+        let stages = self.stages(name, &numbers.stages, source.precision, target, mode)?;
+        for mut part in self.parts(name, conv, source, target, mode)? {
+            let mut packed = pack(conv, numbers, source, target, &part);
             let mut mask = None;
             if let Some((tiles, Surfaces { weights, wmb, wgs })) = self.compressed(&part, &packed) {
                 (part.tiles, packed, mask) = (tiles, weights, Some([wmb, wgs]));
@@ -157,16 +176,16 @@ impl Lowering<'_> {
                 let single = (x.count, y.count) == (1, 1) && (target.width, target.height) != (1, 1);
                 if single && written.surfaces > 1 {
                     let reason = "its parts would be of one element, which SDP cannot write with gaps between surfaces";
-                    return Err(Error::unsupported(&name, reason));
+                    return Err(Error::unsupported(name, reason));
                 }
                 let sums = Cube { base: Base::OnTheFly, offset: 0, ..written };
                 let read = source.cube(&from, source.atoms);
-                let mut op = Box::new(self.descriptor(conv, numbers, &source, *kernel, tile, mode, &read, &sums));
+                let mut op = Box::new(self.descriptor(conv, numbers, source, *kernel, tile, mode, &read, &sums));
                 if mask.is_some() {
                     op.weight_format = WeightFormat::Compressed;
                 }
                 self.program.push(number, Unit::Convolution { op, source: read, weights, mask, target: sums });
-                self.sdp(number, &stages, None, &target, &into);
+                self.sdp(number, &stages, None, target, &into);
             }
         }
         Ok(())

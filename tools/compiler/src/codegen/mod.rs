@@ -2,6 +2,7 @@
 
 //! From steps to operations of the units.
 
+pub mod average;
 pub mod cbuf;
 pub mod cdp;
 pub mod convolution;

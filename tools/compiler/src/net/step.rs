@@ -90,6 +90,16 @@ pub(crate) enum Mode {
 }
 
 impl PostOp {
+    /// Whether it has the same numbers for all channels.
+    pub(crate) fn is_shared(&self) -> bool {
+        match self {
+            Self::Affine(scale, shift) => scale.len() == 1 && shift.len() == 1,
+            Self::Slopes(slopes) => slopes.len() == 1,
+            Self::With(..) => false,
+            Self::Mean | Self::Relu | Self::Most(_) | Self::Least(_) | Self::Within(..) | Self::Table(..) => true,
+        }
+    }
+
     /// The functions that limit a value.
     pub fn limits(low: f32, high: f32) -> Vec<Self> {
         let mut limits = Vec::new();
@@ -119,6 +129,13 @@ pub struct Convolution {
 }
 
 impl Convolution {
+    /// Whether its kernels read one channel each, over more than one element, and all weights are equal: a sum or an average.
+    pub(crate) fn is_average(&self) -> bool {
+        let equal = self.weights.iter().all(|weight| weight.to_bits() == self.weights[0].to_bits());
+        let window = self.op.kernel[0] * self.op.kernel[1];
+        self.op.group == self.kernels && self.weights.len() == self.kernels * window && window > 1 && equal
+    }
+
     /// A copy with zeros around it.
     pub(crate) fn copy(channels: usize, padding: ir::Padding) -> Self {
         let op = ir::Convolution::per_channel(channels, padding);

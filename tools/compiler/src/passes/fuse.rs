@@ -117,6 +117,11 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
         if reads != 1 || net.outputs.contains(&tensor) || !matches!(before.kind, Kind::Convolution(_) | Kind::Copy) {
             continue;
         }
+        // Averages over all lines and columns share weights among channels (`codegen::average`).
+        let average = matches!(&before.kind, Kind::Convolution(conv) if conv.is_average());
+        if average && net.tensors[tensor].shape[1..] == [1, 1] && !post_ops.iter().all(PostOp::is_shared) {
+            continue;
+        }
         let mut kind = before.kind.clone();
         let mut all = before.post_ops.clone();
         if let (Some(PostOp::Within(low, high)), false) = (all.last(), post_ops.is_empty()) {

@@ -353,7 +353,9 @@ impl Placer<'_> {
             PostOp::With(_, other) if self.net.tensors[*other].shape == shape => Some(self.map(*other)),
             _ => None,
         });
-        self.wants.get(&step.output).cloned().or(other).unwrap_or_else(|| Map::dense(shape[0]))
+        // An average over all lines and columns is one convolution where both maps are the same (`codegen::average`).
+        let own = (shape[1..] == [1, 1] && conv.is_average()).then_some(input);
+        self.wants.get(&step.output).cloned().or(other).or(own).unwrap_or_else(|| Map::dense(shape[0]))
     }
 
     /// Moves elements of several lines to channels: a convolution with kernels that each read one element.
