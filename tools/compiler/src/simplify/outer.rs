@@ -208,7 +208,7 @@ fn without_moves(graph: &mut Graph, k: usize) -> Option<Reshaped> {
     while let Some(node) = graph.producer(at).map(|id| graph.node(id)) {
         let rounds = &graph.tensor(at).quantization;
         let (Op::Reshape { .. } | Op::Transpose { .. }, source) = (&node.op, node.inputs[0]) else { break };
-        if rounds.is_some() && *rounds != graph.tensor(source).quantization
+        if rounds.is_some() && *rounds != graph.tensor(quantized(graph, source)).quantization
             || graph.producer(source).is_none()
             || graph.outputs.contains(&source)
         {
@@ -221,7 +221,20 @@ fn without_moves(graph: &mut Graph, k: usize) -> Option<Reshaped> {
         }
     }
     let (source, channels_last) = found?;
+    let scale = graph.tensor(output).quantization.clone().filter(|scale| scale.axis.is_none());
+    if graph.tensor(source).quantization.is_none() {
+        graph.tensors[source.0].quantization = scale;
+    }
     Some(Reshaped { channels_last, ..end_at(graph, k, source) })
+}
+
+/// The tensor with the scale of a tensor that has none: what it is moved from.
+fn quantized(graph: &Graph, mut at: TensorId) -> TensorId {
+    while let (None, Some(maker)) = (&graph.tensor(at).quantization, graph.producer(at)) {
+        let Node { op: Op::Reshape { .. } | Op::Transpose { .. }, inputs, .. } = graph.node(maker) else { break };
+        at = inputs[0];
+    }
+    at
 }
 
 /// Makes the tensor from which an output is moved the output, under its name.

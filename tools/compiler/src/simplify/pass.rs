@@ -207,6 +207,9 @@ impl<'a> Pass<'a> {
             }
             let name = self.graph.tensor(y).name.clone();
             self.graph.tensors[x.0].name = name;
+            // An output keeps its scale, although what was moved before has none.
+            let scale = self.graph.tensors[y.0].quantization.clone();
+            self.graph.tensors[x.0].quantization = self.graph.tensors[x.0].quantization.take().or(scale);
             self.graph.outputs.iter_mut().filter(|id| **id == y).for_each(|id| *id = x);
         }
         for user in k + 1..self.graph.nodes.len() {
@@ -218,17 +221,13 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Whether a node limits integers of a quantized model that have been moved since they were limited in the same way. Outputs
-    /// keep their scales.
+    /// Whether a node limits integers of a quantized model that have been moved since they were limited in the same way.
     fn limited_before(&self, k: usize) -> bool {
         let (mut at, y) = (self.inputs(k)[0], self.output(k));
         let limits = |node: &Node| matches!(node.op, Op::Unary(Unary::Clip(..)));
         let Some(own) = self.graph.tensor(y).quantization.as_ref().filter(|_| limits(&self.graph.nodes[k])) else {
             return false;
         };
-        if self.graph.outputs.contains(&y) {
-            return false;
-        }
         while let Some(maker) = self.origin(at).map(|maker| &self.graph.nodes[maker]) {
             if !matches!(maker.op, Op::Reshape { .. } | Op::Transpose { .. } | Op::Slice { .. }) {
                 return false;

@@ -120,6 +120,37 @@ fn an_input_with_scales_per_channel_keeps_its_shape() {
     assert_eq!(graph.shape(input), [1, 4, 3, 2]);
 }
 
+/// A quantized model quantizes an output again behind each move, with the same scale. The output in the loadable has this scale.
+#[test]
+fn moves_of_a_quantized_output_are_left_to_the_user() {
+    let mut graph = Graph::new("heads");
+    let data = graph.input("data", &[1, 2, 40, 40]).unwrap();
+    let weights = graph.add_constant("weights", &[4, 2, 1, 1], vec![0.5; 8]).unwrap();
+    let op = Convolution { group: 1, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
+    let mut last = graph.add("conv", Op::Convolution(op), &[data, weights], "conv").unwrap();
+    let scale = crate::ir::Quantization { scale: vec![0.5], zero_point: vec![3], axis: None, limits: (-128, 127) };
+    let moves = [None, Some(Op::Transpose { perm: vec![0, 2, 3, 1] }), Some(Op::Reshape { shape: vec![1, 1600, 4] })];
+    for (k, op) in moves.into_iter().enumerate() {
+        if let Some(op) = op {
+            last = graph.add(&format!("move {k}"), op, &[last], &format!("moved {k}")).unwrap();
+        }
+        let limits = Op::Unary(Unary::Clip(-65.5, 62.0));
+        last = graph.add(&format!("limits {k}"), limits, &[last], &format!("limited {k}")).unwrap();
+        graph.tensors[last.0].quantization = Some(scale.clone());
+    }
+    graph.outputs.push(last);
+    simplify(&mut graph);
+    let reshaped = outer_moves(&mut graph);
+    assert_eq!(ops(&graph), ["Convolution", "Clip"]);
+    let [Reshaped { name, model, graph: shape, channels_last, .. }] = &reshaped[..] else { panic!("{reshaped:?}") };
+    assert_eq!(
+        (&name[..], &model[..], &shape[..], *channels_last),
+        ("limited 2", &[1, 1600, 4][..], &[1, 4, 40, 40][..], true)
+    );
+    let output = graph.tensor(graph.outputs[0]);
+    assert_eq!((&output.name[..], &output.quantization), ("limited 2", &Some(scale)));
+}
+
 #[test]
 fn moves_beside_the_interface_stay_without_convolutions() {
     let mut graph = channels_last(false);
