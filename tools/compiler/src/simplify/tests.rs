@@ -132,10 +132,10 @@ fn moves_of_a_quantized_output_are_left_to_the_user() {
     let moves = [None, Some(Op::Transpose { perm: vec![0, 2, 3, 1] }), Some(Op::Reshape { shape: vec![1, 1600, 4] })];
     for (k, op) in moves.into_iter().enumerate() {
         if let Some(op) = op {
-            last = graph.add(&format!("move {k}"), op, &[last], &format!("moved {k}")).unwrap();
+            last = graph.add(format!("move {k}"), op, &[last], format!("moved {k}")).unwrap();
         }
         let limits = Op::Unary(Unary::Clip(-65.5, 62.0));
-        last = graph.add(&format!("limits {k}"), limits, &[last], &format!("limited {k}")).unwrap();
+        last = graph.add(format!("limits {k}"), limits, &[last], format!("limited {k}")).unwrap();
         graph.tensors[last.0].quantization = Some(scale.clone());
     }
     graph.outputs.push(last);
