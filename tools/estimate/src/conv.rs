@@ -296,7 +296,11 @@ impl Flow {
         let group = u64::from(config.mac_atomic_k.max(1));
         let image = shape.image.is_some();
         let (full, short, least, credits) = match config.family {
-            Family::NvSmall => (2 * group, if image { 2 * group } else { group }, group, 2 * group),
+            // `NV_NVDLA_CSC_sg.v`, `credit_cnt` after reset: 16 on nv_small, 32 on nv_small_256 and nv_medium_512, 64 on the others.
+            Family::NvSmall => {
+                let credits = (2 * group).max(config.mac_atomic_c.into());
+                (2 * group, if image { 2 * group } else { group }, group, credits)
+            }
             Family::NvFull if image => (64, 64, 10, 256),
             Family::NvFull => (32, 16, 10, 256),
         };
