@@ -29,9 +29,10 @@ use crate::build::nodes;
 use crate::calibrate::{self, rounded, rounded_weights, samples, table, Judge, Measured, Method};
 use crate::evaluate::mixed;
 use crate::import::model::Model;
-use crate::ir::{Graph, Preprocess, Range, Ranges, Unreadable};
+use crate::ir::{Graph, Node, Op, Preprocess, Range, Ranges, Refusal, Unary, Unreadable};
 use crate::net::dump;
 use crate::net::step::Net;
+use crate::numbers::doubts::unknown_arguments;
 use crate::options::{Bytes, Optimize, Options, Winograd};
 use crate::output::compiled::Compiled;
 use crate::pipeline;
@@ -362,7 +363,8 @@ impl Compiler {
         self.options.precision == Precision::Int8 && self.samples.is_none() && self.table.is_none()
     }
 
-    /// Finds all nodes that have no steps in the configuration. Compiling may still refuse a layer; see [`Self::check`].
+    /// Finds all nodes that have no steps in the configuration, and steep functions of whose arguments nothing is known. Compiling
+    /// may still refuse a layer; see [`Self::check`].
     ///
     /// # Errors
     ///
@@ -371,7 +373,43 @@ impl Compiler {
         let bounds = crate::bounds::bounds(&model.graph, &[]);
         let integers = self.options.precision == Precision::Int8;
         let known = nodes::Known { bounds: &bounds, limited: None, integers };
-        nodes::build(&model.graph, &Ranges::new(), &known, self.options.config).map(|_| ())
+        nodes::build(&model.graph, &Ranges::new(), &known, self.options.config)?;
+        let graph = &model.graph;
+        // In fewer than three dimensions, an operand that is extended to the other's shape gives wrong results in some orders.
+        let broadcasts = |node: &&Node| {
+            matches!(node.op, Op::Binary(_))
+                && graph.shape(node.output).len() < 3
+                && node.inputs.iter().all(|&id| graph.constant(id).is_none())
+                && node.inputs.iter().any(|&id| graph.shape(id) != graph.shape(node.output))
+        };
+        let refused: Vec<Refusal> = graph
+            .nodes
+            .iter()
+            .filter(broadcasts)
+            .map(|node| Refusal {
+                node: node.name.clone(),
+                operator: node.op.name().to_owned(),
+                shapes: node.inputs.iter().map(|&id| graph.shape(id).to_vec()).collect(),
+                reason: "arithmetic of two computed tensors of different shapes and fewer than three dimensions"
+                    .to_owned(),
+            })
+            .collect();
+        if !refused.is_empty() {
+            return Err(Unreadable(refused, Vec::new()));
+        }
+        // Int8 has a range of each tensor.
+        let ranges = self.table.as_deref().and_then(|text| table::read(text, &model.graph).ok()).unwrap_or_default();
+        let unknown = if integers { Vec::new() } else { unknown_arguments(&model.graph, &ranges, &bounds).collect() };
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let refusal = |(node, unary): (&Node, Unary)| Refusal {
+            node: node.name.clone(),
+            operator: unary.name().to_owned(),
+            shapes: Vec::new(),
+            reason: format!("nothing is known of the arguments of {}, so no lookup table covers them", unary.name()),
+        };
+        Err(Unreadable(unknown.into_iter().map(refusal).collect(), Vec::new()))
     }
 
     /// Compiles a model without calibration, to find out whether that is possible. In int8, tensors whose range is not known have

@@ -87,8 +87,9 @@ impl Reader {
                 dim_value: (extent >= 0).then_some(extent),
                 dim_param: String::new(),
             };
-            let dim = extents.iter().map(dim).collect();
-            proto::TensorType { elem_type, shape: Some(proto::Shape { dim }) }
+            // Version 23 of the interface gives no extents both for a scalar and for a tensor of unknown rank.
+            let shape = (!extents.is_empty()).then(|| proto::Shape { dim: extents.iter().map(dim).collect() });
+            proto::TensorType { elem_type, shape }
         });
         let info = proto::ValueInfo { name: name.clone(), r#type: Some(proto::Type { tensor_type }) };
         self.graph.value_info.push(info);

@@ -63,9 +63,13 @@ impl Group {
             return Err(fail(&format!("it has the version {}, this provider reads {VERSION}", value["version"])));
         }
         let header: Header = serde_json::from_value(value).map_err(|error| fail(&error.to_string()))?;
-        let sized = |port: &Port| port.shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
-        if header.inputs.iter().chain(&header.outputs).any(|port| sized(port).is_none_or(|count| count > 1 << 31)) {
-            return Err(fail("a tensor has more than 2^31 elements"));
+        let sized = |shape: &[usize]| shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
+        for port in header.inputs.iter().chain(&header.outputs) {
+            let count = sized(&port.shape).filter(|&count| count <= 1 << 31);
+            let count = count.ok_or_else(|| fail("a tensor has more than 2^31 elements"))?;
+            if port.channels_last.is_some_and(|last| sized(&last) != Some(count)) {
+                return Err(fail("a tensor has another number of elements with its channels last"));
+            }
         }
         Ok(Self { header, loadable: loadable.to_vec() })
     }
@@ -82,7 +86,7 @@ mod tests {
             kind: 1,
             shape: vec![1, 2],
             index: 0,
-            channels_last: true,
+            channels_last: Some([1, 1, 2]),
             scale: Some((0.5, 3)),
         };
         let header = Header::new("nv_small", vec![port.clone()], vec![port], 4);
@@ -100,6 +104,11 @@ mod tests {
         assert!(reason.contains("it has the version 2"), "{reason}");
         let header = Header {
             inputs: vec![Port { shape: vec![usize::MAX, 2], ..group.header.inputs[0].clone() }],
+            ..group.header.clone()
+        };
+        assert!(Group::from_bytes(&header.payload(&[]).unwrap()).is_err());
+        let header = Header {
+            inputs: vec![Port { channels_last: Some([1, usize::MAX, 2]), ..group.header.inputs[0].clone() }],
             ..group.header
         };
         assert!(Group::from_bytes(&header.payload(&[]).unwrap()).is_err());

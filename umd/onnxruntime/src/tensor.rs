@@ -21,8 +21,8 @@ pub(crate) struct Port {
     pub(crate) shape: Vec<usize>,
     /// The number of the loadable's input or output.
     pub(crate) index: usize,
-    /// Whether its channels are last in the model.
-    pub(crate) channels_last: bool,
+    /// Batch, pixels and channels, if its channels are last in the model.
+    pub(crate) channels_last: Option<[usize; 3]>,
     /// The scale and the zero point of its integers in a quantized model, one for all elements.
     pub(crate) scale: Option<(f32, i32)>,
 }
@@ -91,12 +91,12 @@ impl Port {
             }
             _ => bytes.as_chunks().0.iter().map(|&bytes| real(f32::from(u16::from_ne_bytes(bytes)))).collect(),
         };
-        Ok(if self.channels_last { with(&self.bound().to_loadable(&values)) } else { with(&values) })
+        Ok(if self.channels_last.is_some() { with(&self.bound().to_loadable(&values)) } else { with(&values) })
     }
 
     /// Writes the real numbers of the loadable's tensor as the model's elements.
     pub(crate) fn write(&self, values: Vec<f32>, bytes: &mut [u8]) -> Result<()> {
-        let values = if self.channels_last { self.bound().from_loadable(values) } else { values };
+        let values = if self.channels_last.is_some() { self.bound().from_loadable(values) } else { values };
         let (given, needed) = (values.len() * self.bytes()?, bytes.len());
         if needed != given {
             return Err(Failure(format!("\"{}\" has {needed} bytes, the network gives {given}", self.tensor)));
@@ -129,7 +129,8 @@ impl Port {
 mod tests {
     use super::*;
 
-    fn port(kind: u32, shape: &[usize], channels_last: bool, scale: Option<(f32, i32)>) -> Port {
+    fn port(kind: u32, shape: &[usize], last: bool, scale: Option<(f32, i32)>) -> Port {
+        let channels_last = last.then(|| [shape[0], shape[1] * shape[2], shape[3]]);
         Port { tensor: "x".to_owned(), kind: kind as i32, shape: shape.to_vec(), index: 0, channels_last, scale }
     }
 

@@ -65,3 +65,16 @@ def divided(batch=1):
     values, indices = b.node("TopK", flat, b.constant(np.array([4], np.int64)), outputs=2)
     return b.model([("x", [batch, 8, 24, 24])],
                    [(x, [batch, 32, 24, 24]), (values, [batch, 4]), (indices, [batch, 4], TensorProto.INT64)])
+
+
+def heads():
+    """Two detection heads, whose outputs have their channels last and are joined: three numbers per place and anchor."""
+    b = Builder(4)
+    x = b.node("Relu", b.conv("x", 8, 32))
+    parts = []
+    for anchors in (2, 4):
+        x = b.node("MaxPool", b.node("Relu", b.conv(x, 32, 32)), kernel_shape=[2, 2], strides=[2, 2])
+        head = b.node("Transpose", b.conv(x, 32, 3 * anchors, 1), perm=[0, 2, 3, 1])
+        parts.append(b.node("Reshape", head, b.constant(np.array([1, -1, 3], np.int64))))
+    joined = b.node("LpNormalization", b.node("Concat", *parts, axis=1), axis=2)
+    return b.model([("x", [1, 8, 16, 16])], [(joined, [1, 192, 3])])

@@ -1,12 +1,15 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Runs the node cases of the package onnx through the provider, and compares them with the processor's provider.
 
-Usage: node_cases.py [CONFIG]
+Usage: node_cases.py [CONFIG...]
 
-Cases that ONNX Runtime itself does not run are left out. A case is wrong if an output differs by more than 1 % of its
-largest value, or if it fails with the provider only.
+Each case runs as it is, and with all inputs but the first as constants, which NVDLA needs of weights. Cases that ONNX Runtime
+itself does not run are left out. A case is wrong if an output differs by more than 1 % of its largest value, or if it fails with
+the provider only. Without CONFIG: nv_full, in half precision.
 """
 
+import collections
 import json
 import pathlib
 import sys
@@ -17,15 +20,10 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 import onnxruntime as ort
-from onnx.backend.test.loader import load_model_tests
+import onnxruntime_ep_nvdla as nvdla
+from onnx.backend.test.case.node import collect_testcases
 
 import test_provider
-
-
-def tensor(path):
-    proto = onnx.TensorProto()
-    proto.ParseFromString(path.read_bytes())
-    return onnx.numpy_helper.to_array(proto)
 
 
 def is_near(one, other):
@@ -38,42 +36,67 @@ def is_near(one, other):
     return np.allclose(one, other, rtol=0, atol=max(largest, 1e-3) / 100, equal_nan=True)
 
 
+def with_constants(model, inputs):
+    """The model with all inputs but the first as constants."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    names = [value.name for value in changed.graph.input]
+    for name, array in zip(names[1:], inputs[1:]):
+        changed.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    del changed.graph.input[1:]
+    return changed
+
+
+def variants():
+    """The name, model and inputs of each case."""
+    for case in collect_testcases(None):
+        if case.model is None or not case.data_sets:
+            continue
+        inputs = case.data_sets[0][0]
+        names = [value.name for value in case.model.graph.input]
+        if len(names) != len(inputs) or not all(isinstance(array, np.ndarray) for array in inputs):
+            continue
+        yield case.name, case.model, dict(zip(names, inputs))
+        if len(inputs) > 1 and all(array.dtype.kind in "fiub" for array in inputs):
+            yield case.name + " with constants", with_constants(case.model, inputs), {names[0]: inputs[0]}
+
+
 def main():
-    config = sys.argv[1] if len(sys.argv) > 1 else "nv_full"
     warnings.simplefilter("ignore")
-    ort.register_execution_provider_library("nvdla", test_provider.nvdla.get_library_path())
-    counts = {"on NVDLA": 0, "on the processor": 0, "not run": 0}
-    wrong = []
-    with tempfile.TemporaryDirectory() as folder:
-        for case in load_model_tests(kind="node"):
-            files = pathlib.Path(case.model_dir)
-            model = str(files / "model.onnx")
-            try:
-                names = [value.name for value in ort.InferenceSession(model, providers=["CPUExecutionProvider"]).get_inputs()]
-                data = files / "test_data_set_0"
-                inputs = {name: tensor(data / f"input_{k}.pb") for k, name in enumerate(names)}
-                right = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, inputs)
-            except Exception:
-                counts["not run"] += 1
-                continue
+    ort.set_default_logger_severity(4)
+    ort.register_execution_provider_library("nvdla", nvdla.get_library_path())
+    bad = 0
+    for config in sys.argv[1:] or ["nv_full"]:
+        counts, claimed, wrong = collections.Counter(), collections.Counter(), []
+        with tempfile.TemporaryDirectory() as folder:
             division = pathlib.Path(folder) / "partition.json"
-            division.unlink(missing_ok=True)
-            try:
-                found = test_provider.session(model, config=config, min_nodes=0, dump_dir=folder).run(None, inputs)
-            except Exception as error:
-                wrong.append(f"{case.name}: {error}")
-                continue
-            claimed = division.exists() and json.loads(division.read_text())["groups"]
-            counts["on NVDLA" if claimed else "on the processor"] += 1
-            for one, other in zip(found, right):
-                if isinstance(other, np.ndarray) and not is_near(one, other):
-                    off = np.abs(one.astype(float) - other.astype(float)).max() if one.shape == other.shape else "shape"
-                    wrong.append(f"{case.name}: differs by {off}, largest {np.abs(other).max()}")
-                    break
-    print(counts)
-    for line in wrong:
-        print("WRONG", line)
-    sys.exit(bool(wrong))
+            for name, model, inputs in variants():
+                try:
+                    right = test_provider.expected(model, inputs)
+                except Exception:
+                    counts["not run"] += 1
+                    continue
+                division.unlink(missing_ok=True)
+                try:
+                    found = test_provider.session(model, config=config, min_nodes=0, dump_dir=folder).run(None, inputs)
+                except Exception as error:
+                    wrong.append(f"{name}: {error}")
+                    continue
+                groups = json.loads(division.read_text())["groups"] if division.exists() else []
+                counts["on NVDLA" if groups else "on the processor"] += 1
+                if groups:
+                    claimed.update({node.op_type for node in model.graph.node})
+                for one, other in zip(found, right):
+                    if isinstance(other, np.ndarray) and not is_near(one, other):
+                        differs = one.astype(float) - other.astype(float) if one.shape == other.shape else np.nan
+                        wrong.append(f"{name}: differs by {np.abs(differs).max()}, largest {np.abs(other).max()}")
+                        break
+        print(config, dict(counts))
+        print(f"{len(claimed)} operators on NVDLA:", ", ".join(f"{op} {count}" for op, count in sorted(claimed.items())))
+        for line in wrong:
+            print("WRONG", line)
+        bad += len(wrong)
+    sys.exit(bool(bad))
 
 
 main()

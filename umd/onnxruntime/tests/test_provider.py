@@ -83,6 +83,14 @@ class Provider(unittest.TestCase):
         self.assertEqual(set(refused), {"LayerNormalization", "TopK"})
         self.assertIn("statistic", refused["LayerNormalization"])
 
+    def test_heads_with_the_channels_last(self):
+        model, x = models.heads(), {"x": random(1, 8, 16, 16)}
+        found = session(model, config="nv_full", min_nodes=0, dump_dir=self.folder).run(None, x)
+        self.near(found, expected(model, x), 40)
+        division = self.division()
+        self.assertIn("LpNormalization", {node["operator"] for node in division["processor"]})
+        self.assertTrue(division["groups"])
+
     def test_int8_needs_a_table_or_a_quantized_model(self):
         model, x = models.divided(), {"x": random(1, 8, 24, 24)}
         right = expected(model, x)

@@ -11,7 +11,7 @@ use nvdla_runtime::files;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use crate::ir::{Graph, Range, Ranges};
+use crate::ir::{Graph, Op, PoolKind, Range, Ranges};
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Entry {
@@ -47,11 +47,16 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
     let entries: BTreeMap<String, Entry> =
         serde_json::from_str(text).map_err(|error| Error::Table(format!("the table of scales: {error}")))?;
     let mut ranges = Ranges::new();
-    let nodes = graph.nodes.iter().map(|node| (node.output, &node.name));
-    let tensors = graph.inputs.iter().map(|&id| (id, &graph.tensor(id).name)).chain(nodes);
-    for (id, node) in tensors {
+    let nodes = graph.nodes.iter().map(|node| (node.output, &node.name, Some(&node.op)));
+    let tensors = graph.inputs.iter().map(|&id| (id, &graph.tensor(id).name, None)).chain(nodes);
+    for (id, node, op) in tensors {
         let name = &graph.tensor(id).name;
-        let Some((name, entry)) = [name, node].into_iter().find_map(|name| Some((name, entries.get(name)?))) else {
+        // A tensor that a move was taken from has a mark and the same values. A sum or a mean before another has other values.
+        let partial =
+            matches!(op, Some(Op::Binary(_))) || matches!(op, Some(Op::Pool(pool)) if pool.kind != PoolKind::Max);
+        let moved = name.strip_suffix('\'').filter(|_| !partial);
+        let names = [Some(name.as_str()), Some(node.as_str()), moved].into_iter().flatten();
+        let Some((name, entry)) = names.into_iter().find_map(|name| Some((name, entries.get(name)?))) else {
             continue;
         };
         let Entry { scale, min, max, offset, span } = *entry;

@@ -38,16 +38,8 @@ pub(crate) fn doubts(
             }
         }
     }
-    for node in &graph.nodes {
-        let ir::Op::Unary(unary) = node.op else { continue };
-        if !STEEP.contains(&unary) {
-            continue;
-        }
-        let (x, (low, high)) = (node.inputs[0], bounds[node.inputs[0].0]);
-        let step = net.steps.iter().find(|step| step.nodes.contains(&node.name));
-        let Some(step) = step.filter(|_| ranges.get(x).is_none() && !(low.is_finite() && high.is_finite())) else {
-            continue;
-        };
+    for (node, unary) in unknown_arguments(graph, ranges, bounds) {
+        let Some(step) = net.steps.iter().find(|step| step.nodes.contains(&node.name)) else { continue };
         let name = &net.tensors[step.output].name;
         let error = tables.iter().find(|(table, _)| table == name).map_or(0.0, |(_, error)| *error);
         doubts.push(format!(
@@ -59,4 +51,18 @@ pub(crate) fn doubts(
         ));
     }
     doubts
+}
+
+/// The functions that are steep everywhere, of whose arguments nothing is known.
+pub(crate) fn unknown_arguments<'a>(
+    graph: &'a Graph,
+    ranges: &'a Ranges,
+    bounds: &'a [Bounds],
+) -> impl Iterator<Item = (&'a ir::Node, ir::Unary)> {
+    graph.nodes.iter().filter_map(move |node| {
+        let ir::Op::Unary(unary) = node.op else { return None };
+        let (x, (low, high)) = (node.inputs[0], bounds[node.inputs[0].0]);
+        let unknown = ranges.get(x).is_none() && !(low.is_finite() && high.is_finite());
+        (STEEP.contains(&unary) && unknown).then_some((node, unary))
+    })
 }

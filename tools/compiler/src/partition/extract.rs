@@ -19,8 +19,9 @@ pub struct Bound {
     pub shape: Vec<usize>,
     /// The number of the loadable's input or output.
     pub index: usize,
-    /// Whether its channels are last; the loadable has them first. Otherwise the order of elements is the same.
-    pub channels_last: bool,
+    /// Batch, pixels and channels, if the file's tensor has its channels last: its elements are those of `[batch, pixels, channels]`,
+    /// the loadable's those of `[batch, channels, pixels]`. Otherwise the order of elements is the same.
+    pub channels_last: Option<[usize; 3]>,
     /// The scale of its integers, if the file's tensor has integers of a quantized model.
     pub quantization: Option<Quantization>,
 }
@@ -110,7 +111,14 @@ pub(super) fn extract(survey: &Survey, group: &[usize], read: &HashSet<&str>) ->
     joined(&mut graph, &mut outputs);
     let reshaped = outer_moves(&mut graph);
     let named = |name: &str| reshaped.iter().find(|reshaped| reshaped.name == name);
-    let last = |change: Option<&Reshaped>| change.is_some_and(|change| change.channels_last);
+    // The file's own shape may be another, because a reshape behind the transposition moves no element.
+    let last = |change: Option<&Reshaped>| match change {
+        Some(Reshaped { channels_last: true, graph, .. }) => match graph[..] {
+            [batch, channels, ref size @ ..] => Some([batch, size.iter().product(), channels]),
+            _ => None,
+        },
+        _ => None,
+    };
     let names: Vec<String> = graph.outputs.iter().map(|&id| graph.tensor(id).name.clone()).collect();
     for output in &mut outputs {
         output.channels_last = last(names.get(output.index).and_then(|name| named(name)));
@@ -135,7 +143,7 @@ fn bound(name: &str, shape: &[usize], quantization: Option<&Quantization>) -> Bo
         tensor: name.to_owned(),
         shape: shape.to_vec(),
         index: 0,
-        channels_last: false,
+        channels_last: None,
         quantization: quantization.cloned(),
     }
 }
@@ -172,24 +180,18 @@ impl Part<'_> {
 }
 
 impl Bound {
-    /// Batch, pixels and channels, if the file's tensor has its channels last.
-    fn strides(&self) -> Option<(usize, usize, usize)> {
-        let (&[batch, ref size @ .., channels], true) = (&self.shape[..], self.channels_last) else { return None };
-        Some((batch, size.iter().product(), channels))
-    }
-
     /// The values of the file's tensor in the order of the loadable's, which is N, C, H, W.
     pub fn to_loadable<'a>(&self, values: &'a [f32]) -> Cow<'a, [f32]> {
-        match self.strides() {
-            Some((batch, pixels, channels)) => transposed(values, batch, pixels, channels).into(),
+        match self.channels_last {
+            Some([batch, pixels, channels]) => transposed(values, batch, pixels, channels).into(),
             None => values.into(),
         }
     }
 
     /// The values of the loadable's tensor in the order of the file's.
     pub fn from_loadable(&self, values: Vec<f32>) -> Vec<f32> {
-        match self.strides() {
-            Some((batch, pixels, channels)) => transposed(&values, batch, channels, pixels),
+        match self.channels_last {
+            Some([batch, pixels, channels]) => transposed(&values, batch, channels, pixels),
             None => values,
         }
     }

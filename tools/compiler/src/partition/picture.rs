@@ -66,7 +66,7 @@ fn entries(bounds: &[Bound]) -> Vec<TensorEntry<'_>> {
             name: &bound.tensor,
             shape: &bound.shape,
             index: bound.index,
-            channels_last: bound.channels_last,
+            channels_last: bound.channels_last.is_some(),
             quantization: bound.quantization.as_ref().and_then(|q| Some((*q.scale.first()?, *q.zero_point.first()?))),
         }
     }
