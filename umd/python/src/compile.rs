@@ -52,6 +52,11 @@ pub(crate) struct Arguments {
     winograd: Option<String>,
     optimize: String,
     sram: u64,
+    clock: Option<f64>,
+    bandwidth: Option<f64>,
+    sram_bandwidth: Option<f64>,
+    latency: Option<u32>,
+    register_write: Option<f64>,
     shapes: HashMap<String, Vec<usize>>,
     inputs: Vec<String>,
     outputs: Vec<String>,
@@ -69,11 +74,25 @@ pub(crate) struct Labelled {
 /// The compiler with its options, and the model.
 fn opened(arguments: &Arguments, cancel: &Cancel) -> Result<(Compiler, Model), Failure> {
     let board = configuration::board(&arguments.config).map_err(|error| Failure::argument(error.to_string()))?;
+    let mut conditions = board.conditions;
+    for (name, given, value) in [
+        ("clock", arguments.clock, &mut conditions.clock),
+        ("bandwidth", arguments.bandwidth, &mut conditions.dram),
+        ("sram_bandwidth", arguments.sram_bandwidth, &mut conditions.sram),
+        ("register_write", arguments.register_write, &mut conditions.register_write),
+    ] {
+        match given {
+            Some(given) if given.is_finite() && given > 0.0 => *value = given,
+            Some(given) => return Err(Failure::argument(format!("{name} is {given}, which is not above 0"))),
+            None => {}
+        }
+    }
+    conditions.latency = arguments.latency.unwrap_or(conditions.latency);
     let goals = [("time", Optimize::Time), ("size", Optimize::Size), ("memory", Optimize::Memory)];
     let bytes = [("i8", Bytes::Seven), ("u8", Bytes::Eight)];
     let granularities = [("kernel", Granularity::Kernel), ("layer", Granularity::Layer)];
     let mut compiler = Compiler::new(board.config)
-        .conditions(board.conditions)
+        .conditions(conditions)
         .optimize(choice("goal", &arguments.optimize, &goals)?)
         .sram(arguments.sram)
         .bytes(choice("input", &arguments.input, &bytes)?)

@@ -154,6 +154,14 @@ class Tests(unittest.TestCase):
         self.raises("argument", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", mixed_layers=10))
         with_sram = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", sram=65536)
         self.assertNotEqual(bytes(with_sram), bytes(half))
+
+        def cycles(bandwidth: float) -> int:
+            report = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", bandwidth=bandwidth).report
+            assert report is not None
+            return int(report["cycles"])
+
+        self.assertGreater(cycles(1), 2 * cycles(20))
+        self.raises("argument", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", clock=0))
         with self.assertRaises(nvdla.Error):
             nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small")
         with self.assertRaises(ValueError):

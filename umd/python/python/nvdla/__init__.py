@@ -116,6 +116,11 @@ def _arguments(
     winograd: Literal["never", "faster", "always"] | None = None,
     optimize: Literal["time", "size", "memory"] = "time",
     sram: int = 0,
+    clock: float | None = None,
+    bandwidth: float | None = None,
+    sram_bandwidth: float | None = None,
+    latency: int | None = None,
+    register_write: float | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
@@ -139,6 +144,11 @@ def _arguments(
         "winograd": winograd,
         "optimize": optimize,
         "sram": operator.index(sram),
+        "clock": clock,
+        "bandwidth": bandwidth,
+        "sram_bandwidth": sram_bandwidth,
+        "latency": latency,
+        "register_write": register_write,
         "shapes": {name: [operator.index(extent) for extent in shape] for name, shape in (shapes or {}).items()},
         "inputs": list(inputs),
         "outputs": list(outputs),
@@ -161,6 +171,8 @@ def compile(model: Path, config: str, *, calibrate: Samples | None = None, **opt
                         or 8 bits of a picture's bytes ("i8", "u8")
     weights, winograd   "kernel" or "layer"; "never", "faster" or "always"
     optimize, sram      "time", "size" or "memory"; the size of the device's SRAM in bytes
+    clock, bandwidth    the board by which times are estimated: MHz; GB/s of DRAM. Also sram_bandwidth in GB/s, latency in cycles and
+                        register_write in ns; those that are left out are the configuration's
     shapes              the shapes of inputs that the model leaves open, by their names
     inputs, outputs     the names of the tensors that become inputs and outputs; other nodes are left out
 
