@@ -218,6 +218,10 @@ impl Builder {
                 }
                 let mut order: Vec<usize> = (0..c).collect();
                 (1..c).for_each(|at| order.swap(at, self.random.below(at + 1)));
+                if self.random.one_in(2) {
+                    // Some channels repeat, and others are left out.
+                    order.iter_mut().for_each(|from| *from = self.random.below(c));
+                }
                 self.add(Op::ChannelPermutation { from: order }, &[from])
             }
         }

@@ -424,6 +424,37 @@ fn channels_of_five_dimensions_are_permuted() {
     assert_eq!(in_fp16(&graph, &[values]), [expected]);
 }
 
+/// A channel that stands for several, as a value that is broadcast does: what follows treats each of them alone.
+#[test]
+fn channels_that_repeat_are_apart() {
+    let mut builder = Builder::new("repeated", 3);
+    let data = builder.graph.input("data", &[1, 3, 5, 4]).unwrap();
+    let repeated = builder.add(Op::ChannelPermutation { from: vec![0, 2, 2, 1] }, &[data]).unwrap();
+    let other = builder.add(Op::ChannelPermutation { from: vec![1, 1, 0, 2] }, &[data]).unwrap();
+    let each = builder.constant(&[1, 4, 1, 1], 1.0, 0.0);
+    let scaled = builder.add(Op::Binary(Binary::Mul), &[repeated, each]).unwrap();
+    let sum = builder.add(Op::Binary(Binary::Add), &[repeated, other]).unwrap();
+    let made = builder.convolution(repeated).unwrap();
+    builder.graph.outputs = vec![scaled, sum, made];
+    // One value that meets a tensor of one dimension, on either side.
+    let (six, one) = (builder.graph.input("six", &[6]).unwrap(), builder.graph.input("one", &[1]).unwrap());
+    for operands in [[six, one], [one, six]] {
+        let output = builder.add(Op::Binary(Binary::Sub), &operands).unwrap();
+        builder.graph.outputs.push(output);
+    }
+    let values =
+        |count: u16, from: u16| (0..count).map(|k| f32::from((k + from) % 23) / 8.0 - 1.0).collect::<Vec<f32>>();
+    let inputs = [values(60, 0), values(6, 3), values(1, 17)];
+    let expected = float::run(&builder.graph, &inputs, &mut |_, _| {}).unwrap();
+    let found = in_fp16(&builder.graph, &inputs);
+    for (output, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        assert_eq!(found.len(), expected.len());
+        for (k, (found, expected)) in found.iter().zip(expected).enumerate() {
+            assert!((found - expected).abs() < 0.02, "output {output}, element {k}: {found}, {expected}");
+        }
+    }
+}
+
 /// The images of a batch are groups of a deconvolution.
 #[test]
 fn images_of_a_batch_are_deconvolved_alone() {

@@ -29,7 +29,7 @@ use crate::build::nodes;
 use crate::calibrate::{self, rounded, rounded_weights, samples, table, Judge, Measured, Method};
 use crate::evaluate::mixed;
 use crate::import::model::Model;
-use crate::ir::{Graph, Node, Op, Preprocess, Range, Ranges, Refusal, Unary, Unreadable};
+use crate::ir::{Graph, Node, Preprocess, Range, Ranges, Refusal, Unary, Unreadable};
 use crate::net::dump;
 use crate::net::step::Net;
 use crate::numbers::doubts::unknown_arguments;
@@ -374,29 +374,6 @@ impl Compiler {
         let integers = self.options.precision == Precision::Int8;
         let known = nodes::Known { bounds: &bounds, limited: None, integers };
         nodes::build(&model.graph, &Ranges::new(), &known, self.options.config)?;
-        let graph = &model.graph;
-        // In fewer than three dimensions, an operand that is extended to the other's shape gives wrong results in some orders.
-        let broadcasts = |node: &&Node| {
-            matches!(node.op, Op::Binary(_))
-                && graph.shape(node.output).len() < 3
-                && node.inputs.iter().all(|&id| graph.constant(id).is_none())
-                && node.inputs.iter().any(|&id| graph.shape(id) != graph.shape(node.output))
-        };
-        let refused: Vec<Refusal> = graph
-            .nodes
-            .iter()
-            .filter(broadcasts)
-            .map(|node| Refusal {
-                node: node.name.clone(),
-                operator: node.op.name().to_owned(),
-                shapes: node.inputs.iter().map(|&id| graph.shape(id).to_vec()).collect(),
-                reason: "arithmetic of two computed tensors of different shapes and fewer than three dimensions"
-                    .to_owned(),
-            })
-            .collect();
-        if !refused.is_empty() {
-            return Err(Unreadable(refused, Vec::new()));
-        }
         // Int8 has a range of each tensor.
         let ranges = self.table.as_deref().and_then(|text| table::read(text, &model.graph).ok()).unwrap_or_default();
         let unknown = if integers { Vec::new() } else { unknown_arguments(&model.graph, &ranges, &bounds).collect() };

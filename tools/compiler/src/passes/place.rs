@@ -44,6 +44,12 @@ impl Map {
         self.extent == self.of.len() as u32 && self.of.iter().enumerate().all(|(k, &at)| k as u32 == at)
     }
 
+    /// Whether two channels are one physical channel, as those of a value that is broadcast to channels are.
+    fn repeats(&self) -> bool {
+        let mut seen = HashSet::new();
+        !self.of.iter().all(|at| seen.insert(at))
+    }
+
     fn new(of: Vec<u32>) -> Self {
         let extent = of.iter().max().map_or(0, |last| last + 1);
         Self { of: of.into(), extent }
@@ -243,6 +249,16 @@ impl Placer<'_> {
             self.maps.entry(tensor).or_insert_with(|| Map::dense(channels));
         }
         for mut step in std::mem::take(&mut self.net.steps) {
+            // Channels that are one physical channel would share their weights, and their results.
+            let apart = match &step.kind {
+                Kind::Convolution(_) => true,
+                Kind::Copy | Kind::Pool(_) => !step.post_ops.iter().all(PostOp::is_shared),
+                _ => false,
+            };
+            if apart && self.map(step.inputs[0]).repeats() {
+                let channels = self.net.tensors[step.inputs[0]].shape[0];
+                step.inputs[0] = self.remapped(step.inputs[0], Map::dense(channels));
+            }
             let map = match &step.kind {
                 Kind::Convolution(conv) => self.convolution(&step, conv),
                 Kind::Copy | Kind::Pool(_) => {
