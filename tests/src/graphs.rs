@@ -220,7 +220,7 @@ impl Builder {
                 (1..c).for_each(|at| order.swap(at, self.random.below(at + 1)));
                 if self.random.one_in(2) {
                     // Some channels repeat, and others are left out.
-                    order.iter_mut().for_each(|from| *from = self.random.below(c));
+                    order = (0..c).map(|_| self.random.below(c)).collect();
                 }
                 self.add(Op::ChannelPermutation { from: order }, &[from])
             }

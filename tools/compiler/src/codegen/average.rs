@@ -3,7 +3,7 @@
 //! Averages over all lines and columns, as one convolution for all channels.
 //!
 //! A convolution of groups has a block of weights per atom of channels, and here all of these blocks are equal. So the surfaces are
-//! read as lines, which share weights. A kernel has at most [`LARGEST_KERNEL`] columns, so a plane is read in parts that lie one
+//! read as lines, which share weights. A kernel has at most `LARGEST_KERNEL` columns, so a plane is read in parts that lie one
 //! after another in memory: each is a surface of the cube that the convolution reads.
 //!
 //! ```text
