@@ -237,9 +237,12 @@ fn translate<M: TaskMemory + ?Sized>(
             let op = lists.operation::<CdpOp, { CdpOp::SIZE }>(index)?;
             let surface = lists.surface::<CdpSurface, { CdpSurface::SIZE }>(index)?;
             cdp::translate(context, &op, &surface, operation)?;
-            cdp::check_table(&lists.table(op.lut_index)?, op.in_precision)?;
             operation.lut = tables.slot(lists, 1, op.lut_index, op.in_precision)?;
-            Ok(())
+            // The table that was kept is the one that is used: the list in memory may have changed since.
+            match operation.lut.and_then(|number| tables.get(number)) {
+                Some(table) => cdp::check_table(&table.lut, op.in_precision),
+                None => Ok(()),
+            }
         }
         OpType::Rubik => {
             let op = lists.operation::<RubikOp, { RubikOp::SIZE }>(index)?;
@@ -260,6 +263,11 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
+    /// The table in the slot of that number.
+    fn get(&self, number: u32) -> Option<&Table> {
+        self.slots.get(number.checked_sub(self.first)? as usize)?.table()
+    }
+
     /// The slot of table `index` of the task's list; `None` for -1. Operations that follow one another on a unit share
     /// the slot of the same table.
     fn slot<M: TaskMemory + ?Sized>(
