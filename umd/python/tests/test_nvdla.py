@@ -62,7 +62,7 @@ def interrupted(call: Callable[[], object]) -> float:
         sent[0] = time.monotonic()
         os.kill(os.getpid(), signal.SIGINT)
 
-    timer = threading.Timer(0.3, send)
+    timer = threading.Timer(0.1, send)
     timer.start()
     try:
         call()
@@ -437,7 +437,7 @@ class Tests(unittest.TestCase):
     def test_interruption(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            model = network_of_convolutions(folder, 160, 64, 64, 24, 0.01)
+            model = network_of_convolutions(folder, 160, 64, 64, 48, 0.01)
             loadable = nvdla.compile(model, "nv_full", precision="fp16")
             network = nvdla.Network(loadable, "model")
             context = network.context()
