@@ -316,6 +316,15 @@ pub(crate) fn signed<R: Tied>(field: Field<u32, R>, name: Name, value: i32) -> R
     Ok(code(field, value as u32 & field.max()))
 }
 
+/// Checks that a number fits so many bits in two's complement, where a unit uses fewer than its register has.
+pub(crate) fn bits(name: Name, value: i64, bits: u32) -> Result<(), Reason> {
+    let maximum = (1 << (bits - 1)) - 1;
+    if value < -maximum - 1 || value > maximum {
+        return Err(Reason::Range { name, value, minimum: -maximum - 1, maximum });
+    }
+    Ok(())
+}
+
 /// The word with an enumerated field.
 pub(crate) fn code<T: FieldValue, R: Tied>(field: Field<T, R>, value: T) -> Word<R> {
     Word::new(0).with(field, value)

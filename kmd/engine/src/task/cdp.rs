@@ -6,7 +6,7 @@
 //! of each descriptor field.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, fit, minus_one, signed, Builder};
+use super::super::image::{bits, code, fit, minus_one, signed, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
 use super::surface::{require_memory, Context, Named};
@@ -141,13 +141,4 @@ pub(super) fn check_table(lut: &Lut, precision: Precision) -> Result<(), Reason>
         bits(Name::new("linear_exp_offset"), lut.linear_exp_offset.into(), indices)?;
     }
     bits(Name::new("linear_only_offset"), lut.linear_only_offset.into(), indices)
-}
-
-/// A number in two's complement with so many bits.
-fn bits(name: Name, value: i64, bits: u32) -> Result<(), Reason> {
-    let maximum = (1 << (bits - 1)) - 1;
-    if value < -maximum - 1 || value > maximum {
-        return Err(Reason::Range { name, value, minimum: -maximum - 1, maximum });
-    }
-    Ok(())
 }

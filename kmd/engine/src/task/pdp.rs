@@ -6,7 +6,7 @@
 //! of each descriptor field.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
+use super::super::image::{bits, code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Operation};
 use super::agree;
@@ -217,11 +217,7 @@ fn pooling(image: &mut Builder<'_>, op: &PdpOp, src: Named<'_>, dst: Named<'_>) 
     ];
     let first = op.padding_value.first().map_or(0, |&value| i64::from(value));
     // The Verilog asserts it: `NV_NVDLA_PDP_core.v`, line 210 of nv_small.
-    let largest = if op.precision == Precision::Int8 { i64::from(i8::MAX) } else { i64::from(i16::MAX) };
-    if first < -largest - 1 || first > largest {
-        let name = Name::new("padding_value");
-        return Err(Reason::Range { name, value: first, minimum: -largest - 1, maximum: largest });
-    }
+    bits(Name::new("padding_value"), first, if op.precision == Precision::Int8 { 8 } else { 16 })?;
     for ((register, &value), times) in VALUES.into_iter().zip(&op.padding_value).zip(1..) {
         let name = Name::new("padding_value");
         // The Verilog asserts it: `NV_NVDLA_pdp.v`, lines 483 to 708.
