@@ -308,30 +308,30 @@ impl<'a> Loadable<'a> {
         Err(Error::Entry { list: "address list", entry: index, field: "mem_id", value: id.into() })
     }
 
-    /// The bytes that the file puts at an entry of a task's address list; none if no blob does.
-    pub(crate) fn initial(self, task: Task<'a>, index: usize) -> Result<&'a [u8], Error> {
+    /// The blob that the file puts at an entry of a task's address list, and the entry's place in its bytes; none if there is no blob.
+    fn blob_at(self, task: Task<'a>, index: usize) -> Result<Option<(Table<'a>, usize)>, Error> {
         let (memory, offset, _) = self.address(task, index)?;
         for content in self.contents(memory) {
             let (blob, at) = content?;
-            let bytes = blob.bytes(5)?;
-            if let Some(within) = offset.checked_sub(at).filter(|&within| within < bytes.len() as u64) {
-                return Ok(&bytes[within as usize..]);
+            let length = blob.bytes(5)?.len() as u64;
+            if let Some(within) = offset.checked_sub(at).filter(|&within| within < length) {
+                return Ok(Some((blob, within as usize)));
             }
         }
-        Ok(&[])
+        Ok(None)
+    }
+
+    /// The bytes that the file puts at an entry of a task's address list; none if no blob does.
+    pub(crate) fn initial(self, task: Task<'a>, index: usize) -> Result<&'a [u8], Error> {
+        let Some((blob, within)) = self.blob_at(task, index)? else { return Ok(&[]) };
+        Ok(blob.bytes(5)?.get(within..).unwrap_or_default())
     }
 
     /// The version of a task's descriptors: that of the blob that holds its network descriptor.
     pub(crate) fn version(self, task: Task<'a>) -> Result<Version, Error> {
-        let (memory, offset, _) = self.address(task, 0)?;
-        for content in self.contents(memory) {
-            let (blob, at) = content?;
-            if (at..at + blob.bytes(5)?.len() as u64).contains(&offset) {
-                let [major, minor, _] = blob.number(4)?;
-                return Ok(Version { major, minor });
-            }
-        }
-        Ok(Version { major: 0, minor: 0 })
+        let Some((blob, _)) = self.blob_at(task, 0)? else { return Ok(Version { major: 0, minor: 0 }) };
+        let [major, minor, _] = blob.number(4)?;
+        Ok(Version { major, minor })
     }
 
     /// The memory of an input or output, by its position among them.

@@ -2,6 +2,8 @@
 
 //! A network in its arena.
 
+use core::mem::take;
+
 use nvdla_engine::{Buffer, OutOfRange, Slot, Task as Validated, TaskMemory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::Version;
@@ -46,13 +48,15 @@ impl Requirements {
     }
 }
 
-/// What parsing a task gives when only its size is asked for.
-enum Counted {
+/// Why parsing a task ended before it was validated.
+enum Stopped {
+    /// It needs so many slots.
     Slots(usize),
+    /// The engine refuses it.
     Refused(nvdla_engine::Error),
 }
 
-impl From<nvdla_engine::Error> for Counted {
+impl From<nvdla_engine::Error> for Stopped {
     fn from(error: nvdla_engine::Error) -> Self {
         Self::Refused(error)
     }
@@ -60,11 +64,11 @@ impl From<nvdla_engine::Error> for Counted {
 
 /// The slots that a task needs.
 fn slots_of(loadable: Loadable<'_>, task: Task<'_>, config: &'static Config) -> Result<usize, Error> {
-    let counted =
-        Validated::<&mut [Slot]>::parse(config, &InFile { loadable, task }, |count| Err(Counted::Slots(count)));
-    match counted {
-        Err(Counted::Slots(count)) => Ok(count),
-        Err(Counted::Refused(error)) => Err(Error::Refused { task: task.id, error }),
+    let stopped =
+        Validated::<&mut [Slot]>::parse(config, &InFile { loadable, task }, |count| Err(Stopped::Slots(count)));
+    match stopped {
+        Err(Stopped::Slots(count)) => Ok(count),
+        Err(Stopped::Refused(error)) => Err(Error::Refused { task: task.id, error }),
         Ok(_) => Ok(0),
     }
 }
@@ -225,15 +229,17 @@ impl<'a> Network<'a> {
             if version != Version::CURRENT {
                 return Err(Error::Descriptors { task: task.id, version });
             }
-            let needed = slots_of(self.loadable, task, config)?;
-            used += needed;
-            let Some((own, rest)) = slots.split_at_mut_checked(needed) else {
-                return Err(Error::Slots { needed: used, available });
-            };
-            slots = rest;
             let memory = InArena { loadable: self.loadable, task, arena: &mut self.arena };
-            let ready = Validated::parse(config, &memory, |_| Ok::<_, nvdla_engine::Error>(own))
-                .map_err(|error| Error::Refused { task: task.id, error })?;
+            let own = |needed| {
+                used += needed;
+                let (own, rest) = take(&mut slots).split_at_mut_checked(needed).ok_or(Stopped::Slots(needed))?;
+                slots = rest;
+                Ok(own)
+            };
+            let ready = Validated::parse(config, &memory, own).map_err(|stopped| match stopped {
+                Stopped::Slots(_) => Error::Slots { needed: used, available },
+                Stopped::Refused(error) => Error::Refused { task: task.id, error },
+            })?;
             count += 1;
             let place = self.tasks.get_mut(count - 1).ok_or(Error::Tasks { tasks: count, limit: MAX_TASKS })?;
             *place = Some((task.id, ready));
