@@ -6,25 +6,12 @@
 use std::time::{Duration, Instant};
 
 pub use nvdla_emulator::{name, Error, Memory};
-use nvdla_emulator::{Functions, Stop};
+use nvdla_emulator::{Std, Stop};
 
 use crate::cancel::Cancel;
 
 /// Bytes between two looks at the time: some hundred microseconds of softmax.
 const BYTES: usize = 1 << 14;
-
-/// The functions of the standard library.
-struct Std;
-
-impl Functions for Std {
-    fn exp(x: f32) -> f32 {
-        x.exp()
-    }
-
-    fn powf(x: f32, exponent: f32) -> f32 {
-        x.powf(exponent)
-    }
-}
 
 /// Computes a task, and returns the number of its operations.
 ///

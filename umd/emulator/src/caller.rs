@@ -23,3 +23,19 @@ pub enum Stop {
     /// The run was cancelled.
     Cancelled,
 }
+
+/// The functions of the standard library.
+#[cfg(any(test, feature = "std"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Std;
+
+#[cfg(any(test, feature = "std"))]
+impl Functions for Std {
+    fn exp(x: f32) -> f32 {
+        x.exp()
+    }
+
+    fn powf(x: f32, exponent: f32) -> f32 {
+        x.powf(exponent)
+    }
+}

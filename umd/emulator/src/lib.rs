@@ -10,7 +10,7 @@
 //!
 //! A task is given as a [`Memory`], which contains what its address list makes accessible. Nothing outside is accessed. A
 //! descriptor that points outside is an error, which is found before anything is written.
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
 
 mod arithmetic;
 mod caller;
@@ -24,6 +24,8 @@ use nvdla_uapi::emu::{
 };
 use surface::Surface;
 
+#[cfg(any(test, feature = "std"))]
+pub use caller::Std;
 pub use caller::{Functions, Stop};
 pub use error::{Error, Shape};
 pub use memory::Memory;

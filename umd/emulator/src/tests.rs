@@ -2,18 +2,6 @@
 
 use super::*;
 
-struct Std;
-
-impl Functions for Std {
-    fn exp(x: f32) -> f32 {
-        x.exp()
-    }
-
-    fn powf(x: f32, exponent: f32) -> f32 {
-        x.powf(exponent)
-    }
-}
-
 fn run(memory: &mut [Vec<u8>]) -> Result<u16, Error> {
     super::run::<Std, _>(memory, |_| Ok(()))
 }
