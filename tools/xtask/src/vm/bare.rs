@@ -4,12 +4,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
 
 use super::arch::Arch;
+use super::machine::{self, device, serve, Process};
 use super::{cross, debian};
 use crate::cache::checkout;
 use crate::command;
@@ -26,16 +27,6 @@ const EXPECTED: &str = "class 7 with 126";
 const MOST_CODE: u64 = 240 << 10;
 /// How long the machine may run.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// A process that is ended when this value is dropped.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Builds the program, runs it, and compares what it prints. Returns the exit status.
 pub(crate) fn run() -> Result<u8> {
@@ -107,32 +98,14 @@ fn simulate(qemu: &Path, target: &Path, program: &Path) -> Result<String> {
     let work = program.parent().context("the program has no folder")?;
     let socket = work.join(format!("{}.socket", std::process::id()));
     let output = work.join("output.txt");
-    let server = Command::new(target.join("debug/nvdla_vp"))
-        .args(["--config", "nv_small", "--socket"])
-        .arg(&socket)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .context("cannot start the model's server")?;
-    let _server = Process(server);
-    let start = Instant::now();
-    while !socket.exists() {
-        ensure!(start.elapsed() < LIMIT, "the model's server does not listen");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
-    let mut machine = Command::new(qemu.join("usr/lib64/ld-linux-x86-64.so.2"));
-    machine.arg("--library-path").arg(&libraries).arg(qemu.join("usr/bin/qemu-system-riscv64"));
-    machine.env("QEMU_MODULE_DIR", libraries.join("qemu"));
-    machine.arg("-L").arg(qemu.join("usr/share/qemu"));
+    let mut server = Command::new(target.join("debug/nvdla_vp"));
+    let _server = serve(server.args(["--config", "nv_small"]).stdout(Stdio::null()), &socket)?;
+    let mut machine = machine::program(qemu, "qemu-system-riscv64");
     machine.args(["-machine", "virt,memory-backend=mem", "-cpu", "rv64", "-bios", "none", "-m", "128M"]);
     machine.args(["-object", "memory-backend-memfd,id=mem,size=128M,share=on"]);
     machine.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     machine.arg("-serial").arg(format!("file:{}", output.display()));
-    machine.arg("-device").arg(format!(
-        r#"{{"driver":"vfio-user-pci","socket":{{"type":"unix","path":"{}"}},"x-msg-timeout":600000}}"#,
-        socket.display()
-    ));
+    machine.arg("-device").arg(device(1, &socket));
     machine.arg("-kernel").arg(program);
     let mut machine = Process(machine.stdin(Stdio::null()).spawn().context("cannot start QEMU")?);
     let start = Instant::now();

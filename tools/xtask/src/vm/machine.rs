@@ -26,7 +26,7 @@ const SERVER_START: Duration = Duration::from_secs(10);
 const SERVER_END: Duration = Duration::from_secs(2);
 
 /// A process that is ended when this value is dropped.
-struct Process(Child);
+pub(super) struct Process(pub(super) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -98,17 +98,20 @@ fn server(
     rtl: Option<&str>,
     arguments: &Arguments,
 ) -> Result<Process> {
+    let mut command = Command::new(&programs.server);
+    command
+        .args(["--config", config])
+        .args(server_options(arguments))
+        .args((arguments.dma_offset != 0).then(|| format!("--dma-offset={}", arguments.dma_offset)))
+        .args(rtl.into_iter().flat_map(|rtl| ["--rtl", rtl]))
+        .args(&arguments.server);
+    serve(&mut command, socket)
+}
+
+/// Starts the model's server with a socket and waits until it listens.
+pub(super) fn serve(command: &mut Command, socket: &Path) -> Result<Process> {
     let mut server = Process(
-        Command::new(&programs.server)
-            .args(["--config", config, "--socket"])
-            .arg(socket)
-            .args(server_options(arguments))
-            .args((arguments.dma_offset != 0).then(|| format!("--dma-offset={}", arguments.dma_offset)))
-            .args(rtl.into_iter().flat_map(|rtl| ["--rtl", rtl]))
-            .args(&arguments.server)
-            .stdin(Stdio::null())
-            .spawn()
-            .context("cannot start the model's server")?,
+        command.arg("--socket").arg(socket).stdin(Stdio::null()).spawn().context("cannot start the model's server")?,
     );
     let start = Instant::now();
     while !socket.exists() {
@@ -136,16 +139,31 @@ fn server_options(arguments: &Arguments) -> &'static [&'static str] {
     }
 }
 
-/// QEMU without devices, run from its own Debian folder with that folder's libraries.
+/// A program of QEMU, run from its own Debian folder with that folder's libraries.
+pub(super) fn program(qemu: &Path, name: &str) -> Command {
+    let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
+    let mut command = Command::new(qemu.join("usr/lib64/ld-linux-x86-64.so.2"));
+    command.arg("--library-path").arg(&libraries).arg(qemu.join("usr/bin").join(name));
+    command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
+    command.arg("-L").arg(qemu.join("usr/share/qemu"));
+    command
+}
+
+/// QEMU's option for the device behind a socket, in a slot of the bus.
+pub(super) fn device(slot: usize, socket: &Path) -> String {
+    format!(
+        r#"{{"driver":"vfio-user-pci","addr":"{slot:x}","socket":{{"type":"unix","path":"{}"}},"x-msg-timeout":600000}}"#,
+        socket.display()
+    )
+}
+
+/// QEMU without devices.
 ///
 /// `options` are added to the kernel's command line; `serial` are the backends of its two lines.
 fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]) -> Command {
-    let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
-    let mut command = Command::new(qemu.join("usr/lib64/ld-linux-x86-64.so.2"));
-    let (program, machine, processor) = arguments.arch.machine();
-    command.arg("--library-path").arg(&libraries).arg(qemu.join("usr/bin").join(program));
-    command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
-    command.arg("-L").arg(qemu.join("usr/share/qemu")).arg("-L").arg(qemu.join("usr/share/seabios"));
+    let (name, machine, processor) = arguments.arch.machine();
+    let mut command = program(qemu, name);
+    command.arg("-L").arg(qemu.join("usr/share/seabios"));
     command.args(["-machine", &format!("{machine},memory-backend=mem{options}"), "-cpu", processor]);
     // QEMU can count instructions only with one thread for all processors.
     let threads = if arguments.instructions { "single" } else { "multi" };
@@ -201,11 +219,7 @@ fn machine(
         command.arg("-dtb").arg(tree);
     }
     for (device, socket) in sockets.iter().enumerate() {
-        command.arg("-device").arg(format!(
-            r#"{{"driver":"vfio-user-pci","addr":"{:x}","socket":{{"type":"unix","path":"{}"}},"x-msg-timeout":600000}}"#,
-            tree::slot(device),
-            socket.display()
-        ));
+        command.arg("-device").arg(self::device(tree::slot(device), socket));
     }
     if arguments.intx {
         // Another device with an ordinary handler shares each interrupt line: lines repeat every four slots.
