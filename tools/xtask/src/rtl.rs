@@ -75,6 +75,8 @@ const MAKE: [&str; 7] = [
 /// The configurations whose parameters the runtime knows.
 const KNOWN: [&str; 7] =
     ["nv_full", "nv_large", "nv_medium_1024_full", "nv_medium_512", "nv_small_256_full", "nv_small_256", "nv_small"];
+/// An assertion of the design that the traces of CDP violate: their input offset is 128 (`tools/model/DISAGREEMENTS.md`).
+const UNUSUAL_OFFSET: &str = "CDP reg2dp_datin_offset";
 /// Traces of the reference data that --check plays, one for each unit.
 const TRACES: [&str; 5] = [
     "cdp_8x8x32_lrn3_int8_0",
@@ -185,7 +187,7 @@ fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Res
     command::run(cargo("build").args(["--bin", "nvdla_trace", "--example", "silicon"]))?;
     let traces = TRACES.map(|name| reference.join("hw-traces/nv_small").join(name));
     let mut play = Command::new(target.join("debug/nvdla_trace"));
-    play.arg("--rtl").arg(&program).args(traces);
+    play.arg("--rtl").arg(format!("{},ignore={UNUSUAL_OFFSET}", program.display())).args(traces);
     // The suite's program takes one name per run.
     let mut commands = vec![play];
     for name in LOADABLES {
