@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::node::KINDS;
 
 /// Texts in a kernel message that indicate an error in the kernel or the driver.
-const ERRORS: [&str; 18] = [
+const ERRORS: [&str; 19] = [
     "BUG:",
     "WARNING:",
     "Oops",
@@ -32,6 +32,7 @@ const ERRORS: [&str; 18] = [
     "nobody cared",
     "refcount_t",
     "rust_kernel: panicked",
+    "DMA-API: debugging out of memory",
 ];
 
 /// The kernel's messages since some time.
@@ -189,7 +190,7 @@ const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
 /// Repeats a call in which the first allocation fails, then the second, and so on, until none fails, and returns how
 /// many failed. `None` on a kernel without fault injection for allocations.
 pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<u32>> {
-    const MAX_ALLOCATIONS: u32 = 500;
+    const MAX_ALLOCATIONS: u32 = 4000;
     let file = Path::new(FAIL_NTH);
     if !file.exists() {
         return Ok(None);

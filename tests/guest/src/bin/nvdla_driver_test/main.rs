@@ -117,6 +117,10 @@ fn outside() -> Result<Vec<(u32, u32)>, Failed> {
 
 /// Checks that the kernel has logged no error since the machine started.
 fn kernel_has_no_complaint() -> Result<(), Failed> {
+    // The kernel shows only the first error of the use of DMA, and counts the others.
+    if let Ok(count) = std::fs::read_to_string("/sys/kernel/debug/dma-api/error_count") {
+        expect::equal("errors in the use of DMA", count.trim(), "0")?;
+    }
     let messages = Messages::from_start()?.read()?;
     match system::splats(&messages).first() {
         Some(splat) => Err(format!("the kernel complained: {splat}").into()),
