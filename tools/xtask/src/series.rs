@@ -209,12 +209,15 @@ fn makefile(files: &Files) -> String {
         .filter_map(|path| path.strip_prefix(DRIVER)?.strip_prefix('/')?.strip_suffix(".c"))
         .chain(["main"])
         .collect();
-    let objects: Vec<_> = names.iter().map(|name| format!("\t{name}.o")).collect();
+    let objects: Vec<_> = names.iter().filter(|name| **name != "division").map(|name| format!("\t{name}.o")).collect();
     let mut text =
         "# SPDX-License-Identifier: GPL-2.0-only\n\nobj-$(CONFIG_DRM_ACCEL_NVDLA) := nvdla.o\n\nnvdla-y := \\\n"
             .to_owned();
     text += &objects.join(" \\\n");
     text += "\n";
+    if names.contains(&"division") {
+        text += "nvdla-$(CONFIG_ARM) += division.o\n";
+    }
     if names.contains(&"trace") {
         text += "\n# The trace events' header includes itself again by this path.\nCFLAGS_trace.o := -I$(src)\n";
     }

@@ -19,6 +19,8 @@ pub(crate) enum Arch {
     Arm64,
     /// 64-bit RISC-V: the device is found on PCI, and interrupts by a line
     Riscv,
+    /// 32-bit Arm: the module can be built, and there is no machine
+    Arm,
 }
 
 impl Arch {
@@ -28,6 +30,7 @@ impl Arch {
             Self::X86 => "x86_64",
             Self::Arm64 => "arm64",
             Self::Riscv => "riscv",
+            Self::Arm => "arm",
         }
     }
 
@@ -37,6 +40,7 @@ impl Arch {
             Self::X86 => "",
             Self::Arm64 => include_str!("../../arm64.config"),
             Self::Riscv => include_str!("../../riscv.config"),
+            Self::Arm => include_str!("../../arm.config"),
         }
     }
 
@@ -46,6 +50,7 @@ impl Arch {
             Self::X86 => ("bzImage", "arch/x86/boot/bzImage"),
             Self::Arm64 => ("Image", "arch/arm64/boot/Image"),
             Self::Riscv => ("Image", "arch/riscv/boot/Image"),
+            Self::Arm => ("zImage", "arch/arm/boot/zImage"),
         }
     }
 
@@ -61,7 +66,7 @@ impl Arch {
     /// The first part of the serial lines' names.
     pub(super) fn serial(self) -> &'static str {
         match self {
-            Self::Arm64 => "ttyAMA",
+            Self::Arm64 | Self::Arm => "ttyAMA",
             _ => "ttyS",
         }
     }
@@ -70,7 +75,7 @@ impl Arch {
     pub(super) fn iommu(self) -> &'static str {
         match self {
             Self::X86 => "intel-iommu,caching-mode=on,intremap=off",
-            Self::Arm64 | Self::Riscv => "virtio-iommu-pci,addr=1f",
+            Self::Arm64 | Self::Riscv | Self::Arm => "virtio-iommu-pci,addr=1f",
         }
     }
 
@@ -80,6 +85,7 @@ impl Arch {
             Self::X86 => "x86_64-unknown-linux-gnu",
             Self::Arm64 => "aarch64-unknown-linux-gnu",
             Self::Riscv => "riscv64gc-unknown-linux-gnu",
+            Self::Arm => "armv7-unknown-linux-gnueabihf",
         }
     }
 
@@ -88,6 +94,7 @@ impl Arch {
         match self {
             Self::Arm64 => Some("aarch64-linux-gnu-gcc"),
             Self::Riscv => Some("riscv64-linux-gnu-gcc"),
+            Self::Arm => Some("arm-linux-gnueabihf-gcc"),
             Self::X86 => None,
         }
     }
@@ -98,6 +105,7 @@ impl Arch {
             Self::X86 => "amd64",
             Self::Arm64 => "arm64",
             Self::Riscv => "riscv64",
+            Self::Arm => "armhf",
         }
     }
 
@@ -107,6 +115,7 @@ impl Arch {
             Self::X86 => ("qemu-system-x86_64", "q35", X86),
             Self::Arm64 => ("qemu-system-aarch64", "virt", "cortex-a72"),
             Self::Riscv => ("qemu-system-riscv64", "virt", "rv64"),
+            Self::Arm => ("qemu-system-arm", "virt", "cortex-a15"),
         }
     }
 

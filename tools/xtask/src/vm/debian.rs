@@ -82,7 +82,7 @@ pub(super) fn require_tools(machine: Option<Arch>) -> Result<()> {
 /// Additional files that a machine needs, and files that building its programs needs.
 fn of_machine(arch: Arch) -> (Files, Files) {
     match arch {
-        Arch::X86 => (&[], &[]),
+        Arch::X86 | Arch::Arm => (&[], &[]),
         Arch::Arm64 => (&TREE_TOOLS, &ARM_CROSS),
         Arch::Riscv => (&TREE_TOOLS, &RISCV_CROSS),
     }

@@ -52,6 +52,7 @@ pub(crate) fn build_driver(source: &Path, build: &Path) -> Result<()> {
 pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let checkout = checkout()?;
     let arch = arguments.arch;
+    ensure!(arch != Arch::Arm, "--arch arm: cargo xtask module builds the module, and there is no machine for it");
     ensure!(arch != Arch::Riscv || !arguments.iommu, "--iommu: the RISC-V machine has none");
     ensure!(
         arch == Arch::X86 || !arguments.platform,
