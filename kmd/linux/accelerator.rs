@@ -231,6 +231,11 @@ impl Accelerator {
         self.model
     }
 
+    /// Whether the processor caches only buffers that are asked for with that.
+    pub(crate) fn is_uncached(&self) -> bool {
+        ffi::is_uncached(&self.dev)
+    }
+
     /// Bytes of the device's SRAM, and those in use; 0 once the device is not bound any more.
     pub(crate) fn sram(&self) -> (u64, u64) {
         ffi::sram_size(&self.dev)
@@ -438,8 +443,11 @@ impl Accelerator {
     /// Restores the device after runtime suspend. It may have lost its registers.
     pub(crate) fn wake(&self) {
         let mut state = self.state.lock();
-        self.interrupts.lock().set_accessible(true);
-        self.take_over(&mut state);
+        // Whoever resets the device says when that has ended.
+        if !state.in_reset {
+            self.interrupts.lock().set_accessible(true);
+            self.take_over(&mut state);
+        }
     }
 
     /// Somebody else is about to reset the device: an administrator, or the bus after an error. The running task is ended, because
@@ -448,9 +456,6 @@ impl Accelerator {
         let mut state = self.state.lock();
         state.in_reset = true;
         self.abort(&mut state, EIO);
-        if let Phase::Ending(ending) = &mut state.phase {
-            ending.resetting = true;
-        }
         self.rest();
     }
 
@@ -460,14 +465,28 @@ impl Accelerator {
         let mut state = self.state.lock();
         state.in_reset = false;
         if !asleep {
-            self.interrupts.lock().set_accessible(true);
-            if state.is_resetting() {
-                self.conclude(&mut state, Ok(()), true);
-            } else {
-                self.take_over(&mut state);
-            }
+            self.recover(&mut state, Ok(()));
         }
         self.start_next(&mut state);
+    }
+
+    /// The bus could not make the device answer again after an error, and does not try any more.
+    pub(crate) fn reset_failed(&self) {
+        let mut state = self.state.lock();
+        self.abort(&mut state, EIO);
+        state.in_reset = false;
+        self.recover(&mut state, Err(EIO));
+    }
+
+    /// A reset of somebody else has ended with that result.
+    fn recover(&self, state: &mut State, result: Result) {
+        self.interrupts.lock().set_accessible(true);
+        match state.phase {
+            // The thread that resets the device concludes it.
+            Phase::Ending(Ending { resetting: true, .. }) => {}
+            Phase::Ending(_) => self.conclude(state, result, true),
+            _ => self.take_over(state),
+        }
     }
 
     /// The first interrupt handler. Returns false if the interrupt was not this device's.

@@ -124,6 +124,17 @@ unsafe extern "C" fn nvdla_core_reset_done(core: *mut c_void, asleep: bool) {
     unsafe { &*core.cast::<Accelerator>() }.reset_done(asleep);
 }
 
+/// The bus has given the device up.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_reset_failed(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.reset_failed();
+}
+
 /// The machine is about to be switched off, or to start another kernel.
 ///
 /// # Safety

@@ -64,6 +64,7 @@ extern "C" {
     fn nvdla_power_isolate(power: *mut c_void);
     fn nvdla_power_connect(power: *mut c_void);
     fn nvdla_space_stop(dev: *mut bindings::device);
+    fn nvdla_space_is_uncached(dev: *mut bindings::device) -> bool;
     fn nvdla_nap(us: u64);
     fn nvdla_power_manage(power: *mut c_void, core: *mut c_void);
     fn nvdla_power_wake(dev: *mut bindings::device);
@@ -629,6 +630,12 @@ pub(crate) fn sram_size(dev: &ARef<device::Device>) -> (u64, u64) {
     // SAFETY: The device exists. `used` is valid for a write.
     let size = unsafe { nvdla_sram_size(device_raw(dev), &raw mut used) };
     (size, used)
+}
+
+/// Whether the processor caches only those buffers of a bound device that are asked for with that.
+pub(crate) fn is_uncached(dev: &ARef<device::Device>) -> bool {
+    // SAFETY: The device exists.
+    unsafe { nvdla_space_is_uncached(device_raw(dev)) }
 }
 
 /// Resumes the device and keeps it active because it is about to be unbound. [`unmanage`] follows.

@@ -10,6 +10,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <drm/drm_device.h>
+#include <drm/drm_drv.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_prime.h>
 
@@ -40,15 +41,68 @@ static void nvdla_gem_close(struct drm_gem_object *object, struct drm_file *file
 	plain_funcs->close(object, file);
 }
 
+static int nvdla_dma_buf_begin(struct dma_buf *buffer, enum dma_data_direction direction)
+{
+	return nvdla_memory_sync(nvdla_object_memory(buffer->priv), direction != DMA_TO_DEVICE,
+				 direction != DMA_FROM_DEVICE, false);
+}
+
+static int nvdla_dma_buf_end(struct dma_buf *buffer, enum dma_data_direction direction)
+{
+	return nvdla_memory_sync(nvdla_object_memory(buffer->priv), direction != DMA_TO_DEVICE,
+				 direction != DMA_FROM_DEVICE, true);
+}
+
+/* DRM's functions for dma-bufs, and those that cached memory needs, which DRM does not have. */
+static const struct dma_buf_ops nvdla_dma_buf_ops = {
+	.attach = drm_gem_map_attach,
+	.detach = drm_gem_map_detach,
+	.map_dma_buf = drm_gem_map_dma_buf,
+	.unmap_dma_buf = drm_gem_unmap_dma_buf,
+	.release = drm_gem_dmabuf_release,
+	.mmap = drm_gem_dmabuf_mmap,
+	.vmap = drm_gem_dmabuf_vmap,
+	.vunmap = drm_gem_dmabuf_vunmap,
+	.begin_cpu_access = nvdla_dma_buf_begin,
+	.end_cpu_access = nvdla_dma_buf_end,
+};
+
 /*
  * A buffer of another driver is exported by that driver, and memory without the kernel's page
  * descriptions cannot be.
  */
 static struct dma_buf *nvdla_gem_export(struct drm_gem_object *object, int flags)
 {
+	struct dma_buf_export_info info = {
+		.exp_name = KBUILD_MODNAME,
+		.owner = object->dev->driver->fops->owner,
+		.ops = &nvdla_dma_buf_ops,
+		.size = object->size,
+		.flags = flags,
+		.priv = object,
+		.resv = object->resv,
+	};
+
 	if (!nvdla_memory_has_pages(nvdla_object_memory(object)))
 		return ERR_PTR(-EOPNOTSUPP);
-	return drm_gem_prime_export(object, flags);
+	return drm_gem_dmabuf_export(object->dev, &info);
+}
+
+/* The object behind a dma-buf of this device's own, or NULL. */
+static struct drm_gem_object *nvdla_gem_of(struct drm_device *drm, struct dma_buf *buffer)
+{
+	struct drm_gem_object *object = buffer->priv;
+
+	if (buffer->ops != &nvdla_dma_buf_ops || object->dev != drm)
+		return NULL;
+	drm_gem_object_get(object);
+	return object;
+}
+
+/* DRM's import, which knows only dma-bufs with its own functions as the device's own. */
+struct drm_gem_object *nvdla_gem_import(struct drm_device *drm, struct dma_buf *buffer)
+{
+	return nvdla_gem_of(drm, buffer) ?: nvdla_gem_attach(drm, buffer);
 }
 
 static struct sg_table *nvdla_gem_get_sg_table(struct drm_gem_object *object)
@@ -61,7 +115,7 @@ static struct sg_table *nvdla_gem_get_sg_table(struct drm_gem_object *object)
 static int nvdla_gem_vmap(struct drm_gem_object *object, struct iosys_map *map)
 {
 	struct nvdla_memory *memory = nvdla_object_memory(object);
-	int ret = nvdla_memory_open(memory);
+	int ret = nvdla_memory_open_locked(memory);
 
 	if (!ret)
 		iosys_map_set_vaddr(map, memory->vaddr);
@@ -171,10 +225,15 @@ static const struct drm_gem_object_funcs nvdla_block_funcs = {
  */
 void nvdla_gem_extend(struct drm_gem_object *object)
 {
+	struct nvdla_memory *memory = nvdla_object_memory(object);
+
 	if (object->funcs == &nvdla_gem_funcs || object->funcs == &nvdla_block_funcs)
 		return;
 	WRITE_ONCE(plain_funcs, object->funcs);
-	object->funcs = nvdla_object_memory(object)->block ? &nvdla_block_funcs : &nvdla_gem_funcs;
+	object->funcs = memory->block ? &nvdla_block_funcs : &nvdla_gem_funcs;
+	/* An import has the exporter's. */
+	if (!memory->reservation)
+		memory->reservation = object->resv;
 }
 
 /*
@@ -188,12 +247,7 @@ struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, int fd)
 
 	if (IS_ERR(buffer))
 		return ERR_CAST(buffer);
-	if (drm_gem_is_prime_exported_dma_buf(drm, buffer)) {
-		object = buffer->priv;
-		drm_gem_object_get(object);
-	} else {
-		object = nvdla_gem_import(drm, buffer);
-	}
+	object = nvdla_gem_import(drm, buffer);
 	dma_buf_put(buffer);
 	return object;
 }

@@ -15,6 +15,7 @@ struct cma;
 struct dma_buf;
 struct dma_buf_attachment;
 struct dma_fence;
+struct dma_resv;
 struct device;
 struct nvdla_block;
 struct nvdla_pool;
@@ -46,6 +47,7 @@ struct nvdla_memory {
 	struct nvdla_block *block; /* part of the SRAM, which only the device accesses, or NULL */
 	struct dma_buf *dma_buf; /* another driver's memory, or NULL */
 	void *vaddr; /* kernel address; NULL until nvdla_memory_open() */
+	struct dma_resv *reservation; /* of the object; its lock protects the mapping at `vaddr` */
 	struct nvdla_space *space; /* the device that it was mapped for; NULL for SRAM */
 	struct list_head entry; /* in the space's list while the device has a mapping */
 	struct page **pages; /* scattered pages, or NULL */
@@ -65,7 +67,8 @@ struct nvdla_memory {
 int nvdla_space_start(struct device *dev);
 void nvdla_space_stop(struct device *dev);
 bool nvdla_space_is_translated(struct device *dev);
-struct drm_gem_object *nvdla_gem_import(struct drm_device *drm, struct dma_buf *buffer);
+bool nvdla_space_is_uncached(struct device *dev);
+struct drm_gem_object *nvdla_gem_attach(struct drm_device *drm, struct dma_buf *buffer);
 struct nvdla_memory *nvdla_memory_alloc(struct drm_device *drm, u64 size, u32 flags);
 struct nvdla_memory *nvdla_memory_of_block(struct nvdla_block *block, u64 dma_address, u64 size);
 struct nvdla_memory *nvdla_memory_import(struct drm_device *drm,
@@ -76,6 +79,7 @@ void nvdla_memory_imported(struct nvdla_memory *memory, struct dma_buf_attachmen
 void nvdla_memory_unmap(struct nvdla_memory *memory);
 void nvdla_memory_free(struct nvdla_memory *memory);
 int nvdla_memory_open(struct nvdla_memory *memory);
+int nvdla_memory_open_locked(struct nvdla_memory *memory);
 int nvdla_memory_begin_read(struct nvdla_memory *memory);
 void nvdla_memory_end_read(struct nvdla_memory *memory);
 void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, size_t length);
@@ -90,6 +94,7 @@ int nvdla_memory_sync(struct nvdla_memory *memory, bool read, bool write, bool t
 
 /* gem.c */
 void nvdla_gem_extend(struct drm_gem_object *object);
+struct drm_gem_object *nvdla_gem_import(struct drm_device *drm, struct dma_buf *buffer);
 struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, int fd);
 
 /* dump.c */
@@ -198,6 +203,7 @@ void nvdla_core_rest(void *core);
 void nvdla_core_wake(void *core);
 void nvdla_core_reset_prepare(void *core);
 void nvdla_core_reset_done(void *core, bool asleep);
+void nvdla_core_reset_failed(void *core);
 void nvdla_core_stop(void *core);
 void nvdla_core_show(struct drm_device *drm, struct seq_file *file);
 

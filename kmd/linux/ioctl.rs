@@ -263,6 +263,7 @@ fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &F
     }
     args.hardware_version = accelerator.hardware_version();
     args.flags = if accelerator.is_model() { queue::QUERY_MODEL } else { 0 };
+    args.flags |= if accelerator.is_uncached() { queue::QUERY_UNCACHED } else { 0 };
     args.max_addresses = first::MAX_BUFFERS_PER_TASK;
     args.max_tasks = queue::MAX_TASKS;
     args.max_queued = queue::MAX_QUEUED;

@@ -15,6 +15,7 @@
 #include <linux/dma-direct.h>
 #include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
+#include <linux/dma-resv.h>
 #include <linux/highmem.h>
 #include <linux/io.h>
 #include <linux/iommu.h>
@@ -205,6 +206,17 @@ bool nvdla_space_is_translated(struct device *dev)
 	return domain && iommu_is_dma_domain(domain);
 }
 
+/*
+ * Whether the processor caches only the buffers of a bound device that are asked for with that. A
+ * pool has a mapping that is not cached.
+ */
+bool nvdla_space_is_uncached(struct device *dev)
+{
+	struct nvdla_space *space = nvdla_space_of(dev);
+
+	return space && !space->pool && !dev_is_dma_coherent(dev);
+}
+
 /* Finds the memory that the device tree reserves for the device. */
 static int nvdla_space_reserve(struct nvdla_space *space)
 {
@@ -290,7 +302,7 @@ static void nvdla_space_leave(struct nvdla_space *space)
 }
 
 /* As PRIME's own import, of a device that is bound until the import has ended. */
-struct drm_gem_object *nvdla_gem_import(struct drm_device *drm, struct dma_buf *buffer)
+struct drm_gem_object *nvdla_gem_attach(struct drm_device *drm, struct dma_buf *buffer)
 {
 	struct drm_gem_object *object;
 	struct nvdla_space *space;
@@ -572,6 +584,7 @@ struct nvdla_memory *nvdla_memory_import(struct drm_device *drm,
 	 * memory is freed.
 	 */
 	memory->dma_buf = buffer;
+	memory->reservation = buffer->resv;
 	get_dma_buf(buffer);
 	return memory;
 }
@@ -666,10 +679,14 @@ static void *nvdla_memory_vmap(struct nvdla_memory *memory)
 }
 
 /*
- * Maps a memory for the kernel, if it is not mapped yet. Sleeps, and takes the reservation lock of
- * another driver's memory. -EOPNOTSUPP for memory that the processor cannot access like normal memory.
+ * Maps a memory for the kernel, if it is not mapped yet. -EOPNOTSUPP for memory that the processor
+ * cannot access like normal memory.
+ *
+ * The caller has locked the reservation, as for every vmap of a dma-buf. No lock of a device is
+ * taken: the memory may be a buffer of another device of this driver, which maps it under that
+ * lock, and two devices may map buffers of each other at the same time.
  */
-int nvdla_memory_open(struct nvdla_memory *memory)
+int nvdla_memory_open_locked(struct nvdla_memory *memory)
 {
 	struct iosys_map map;
 	void *vaddr;
@@ -677,17 +694,15 @@ int nvdla_memory_open(struct nvdla_memory *memory)
 
 	if (memory->block)
 		return -EOPNOTSUPP;
-	if (READ_ONCE(memory->vaddr))
-		return 0;
-	guard(mutex)(&memory->space->lock);
+	dma_resv_assert_held(memory->reservation);
 	if (memory->vaddr)
 		return 0;
 	if (memory->dma_buf) {
-		ret = dma_buf_vmap_unlocked(memory->dma_buf, &map);
+		ret = dma_buf_vmap(memory->dma_buf, &map);
 		if (ret)
 			return ret;
 		if (map.is_iomem) {
-			dma_buf_vunmap_unlocked(memory->dma_buf, &map);
+			dma_buf_vunmap(memory->dma_buf, &map);
 			return -EOPNOTSUPP;
 		}
 		vaddr = map.vaddr;
@@ -699,6 +714,23 @@ int nvdla_memory_open(struct nvdla_memory *memory)
 	/* The mapping is complete before others see its address. */
 	smp_store_release(&memory->vaddr, vaddr);
 	return 0;
+}
+
+/* The same without the reservation's lock. Sleeps; -EINTR after a signal. */
+int nvdla_memory_open(struct nvdla_memory *memory)
+{
+	int ret;
+
+	if (memory->block)
+		return -EOPNOTSUPP;
+	if (smp_load_acquire(&memory->vaddr))
+		return 0;
+	ret = dma_resv_lock_interruptible(memory->reservation, NULL);
+	if (ret)
+		return ret;
+	ret = nvdla_memory_open_locked(memory);
+	dma_resv_unlock(memory->reservation);
+	return ret;
 }
 
 /*
@@ -727,10 +759,25 @@ void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, 
 	barrier_data(to);
 }
 
+/*
+ * Writes memory that the device has written, at the end of its task. User space invalidates its
+ * cache before it reads what the device has written, and must not lose these bytes with that.
+ */
 void nvdla_memory_write(const struct nvdla_memory *memory, u64 offset, const void *from,
 			size_t length)
 {
+	struct nvdla_space *space = memory->space;
+	size_t piece;
+
 	memcpy(memory->vaddr + offset, from, length);
+	if (!space || memory->uncached || dev_is_dma_coherent(space->dev))
+		return;
+	/* Neighbours in the device's addresses may be apart in memory. */
+	for (; length; offset += piece, length -= piece) {
+		piece = min_t(size_t, length, PAGE_SIZE - offset_in_page(offset));
+		dma_sync_single_for_device(space->dev, memory->dma_address + offset, piece,
+					   DMA_TO_DEVICE);
+	}
 }
 
 /*
@@ -801,8 +848,9 @@ int nvdla_memory_sync(struct nvdla_memory *memory, bool read, bool write, bool t
 		return to_device ? dma_buf_end_cpu_access(memory->dma_buf, direction) :
 				   dma_buf_begin_cpu_access(memory->dma_buf, direction);
 	guard(mutex)(&space->lock);
+	/* The end of the device's mapping has made everything visible. */
 	if (list_empty(&memory->entry))
-		return -ENODEV;
+		return 0;
 	if (to_device)
 		dma_sync_sgtable_for_device(space->dev, &memory->table, direction);
 	else

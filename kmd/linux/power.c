@@ -38,10 +38,19 @@ struct nvdla_power {
 	void *core; /* what is told of suspend, resume and resets */
 	bool resetting; /* a reset of the driver's own; protected by the device's lock */
 	bool silent; /* the interrupt is disabled */
+	int irq; /* the interrupt; 0 for an INTx line, which is disabled in the device */
 };
 
+/*
+ * The driver does not handle the interrupt any more, and has no vectors of PCI. Another device may
+ * use the line of one that is not on PCI.
+ */
 static void nvdla_power_release(struct device *dev, void *resource)
 {
+	struct nvdla_power *power = resource;
+
+	if (power->silent && power->irq && !dev_is_pci(dev) && irq_has_action(power->irq))
+		enable_irq(power->irq);
 }
 
 /* Asserts and deasserts the reset lines, also with a controller that cannot do both in one call. */
@@ -83,11 +92,20 @@ static int nvdla_start_tree(struct nvdla_power *power)
 struct nvdla_power *nvdla_power_start(struct device *dev)
 {
 	struct nvdla_power *power = devres_alloc(nvdla_power_release, sizeof(*power), GFP_KERNEL);
-	int ret;
+	int irq = 0, ret;
 
 	if (!power)
 		return ERR_PTR(-ENOMEM);
 	power->dev = dev;
+	/*
+	 * The look-up takes locks under which memory is allocated, and a device may die on the way
+	 * to a fence's signal.
+	 */
+	if (!dev_is_pci(dev))
+		irq = platform_get_irq(to_platform_device(dev), 0);
+	else if (to_pci_dev(dev)->msi_enabled || to_pci_dev(dev)->msix_enabled)
+		irq = pci_irq_vector(to_pci_dev(dev), 0);
+	power->irq = max(irq, 0);
 	devres_add(dev, power);
 	ret = nvdla_space_start(dev);
 	if (!ret && dev->of_node)
@@ -131,30 +149,18 @@ int nvdla_power_reset(struct nvdla_power *power, bool held)
 	return ret;
 }
 
-/*
- * Disables or enables the interrupt, once. An INTx line may be shared, so it is disabled in the
- * device.
- */
+/* Disables or enables the interrupt, once. */
 static void nvdla_power_silence(struct nvdla_power *power, bool silent)
 {
-	struct device *dev = power->dev;
-	int irq;
-
 	if (power->silent == silent)
 		return;
 	power->silent = silent;
-	if (dev_is_pci(dev) && !to_pci_dev(dev)->msi_enabled && !to_pci_dev(dev)->msix_enabled) {
-		pci_intx(to_pci_dev(dev), !silent);
-		return;
-	}
-	irq = dev_is_pci(dev) ? pci_irq_vector(to_pci_dev(dev), 0) :
-				platform_get_irq(to_platform_device(dev), 0);
-	if (irq <= 0)
-		return;
-	if (silent)
-		disable_irq_nosync(irq);
-	else
-		enable_irq(irq);
+	if (!power->irq && dev_is_pci(power->dev))
+		pci_intx(to_pci_dev(power->dev), !silent);
+	else if (power->irq && silent)
+		disable_irq_nosync(power->irq);
+	else if (power->irq)
+		enable_irq(power->irq);
 }
 
 /*
@@ -262,9 +268,16 @@ static void nvdla_pci_reset_done(struct pci_dev *pdev)
 
 static pci_ers_result_t nvdla_pci_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
-	nvdla_pci_reset_prepare(pdev);
-	return state == pci_channel_io_perm_failure ? PCI_ERS_RESULT_DISCONNECT :
-						      PCI_ERS_RESULT_NEED_RESET;
+	struct nvdla_power *power = nvdla_power_of(&pdev->dev);
+
+	if (state != pci_channel_io_perm_failure) {
+		nvdla_pci_reset_prepare(pdev);
+		return PCI_ERS_RESULT_NEED_RESET;
+	}
+	/* The recovery has failed, or does not begin. Nothing more is called. */
+	if (power)
+		nvdla_core_reset_failed(power->core);
+	return PCI_ERS_RESULT_DISCONNECT;
 }
 
 static pci_ers_result_t nvdla_pci_slot_reset(struct pci_dev *pdev)

@@ -136,8 +136,11 @@ impl Accelerator {
         while held && state.is_resetting() {
             self.ended.wait(&mut state);
         }
+        // Whoever else resets the device concludes this. They hold the device meanwhile, except for the bus between the steps of its
+        // recovery from an error.
+        let is_others = state.in_reset && !held;
         match &mut state.phase {
-            Phase::Ending(ending) if !ending.resetting => ending.resetting = true,
+            Phase::Ending(ending) if !ending.resetting && !is_others => ending.resetting = true,
             _ => return state,
         }
         let reset = state.power.reset();
@@ -152,6 +155,12 @@ impl Accelerator {
     ///
     /// The result is not relied on. Behind the endpoint that a bus resets, the device may go on.
     pub(super) fn conclude(&self, state: &mut State, result: Result, held: bool) {
+        if let (true, false, Phase::Ending(ending)) = (state.in_reset, held, &mut state.phase) {
+            // Somebody else has begun to reset the device, and concludes this.
+            ending.resetting = false;
+            self.ended.notify_all();
+            return;
+        }
         let idle = self.is_idle(state);
         let ending = match core::mem::replace(&mut state.phase, Phase::Idle) {
             Phase::Ending(ending) => ending,
@@ -167,7 +176,7 @@ impl Accelerator {
             }
         }
         if idle {
-            state.engine.adopt(&mut self.hardware());
+            self.adopt(state);
         } else if let (Err(EAGAIN), false, Some(worker)) = (result, held, &state.worker) {
             worker.arm(RESET_RETRY_NS);
             state.phase = Phase::Ending(Ending { running, error, resetting: false });
@@ -208,20 +217,23 @@ impl Accelerator {
     pub(super) fn take_over(&self, state: &mut State) {
         match (self.is_idle(state), &state.phase) {
             (true, Phase::Dead) => {
-                state.engine.adopt(&mut self.hardware());
-                state.power.connect();
+                self.adopt(state);
                 state.phase = Phase::Idle;
                 dev_info!(self.dev, "the device is idle again: it takes tasks\n");
             }
-            (true, _) => {
-                state.engine.adopt(&mut self.hardware());
-            }
+            (true, _) => self.adopt(state),
             (false, Phase::Dead) => {}
             (false, _) => {
                 self.die(state);
                 self.fail_queued(state, EIO);
             }
         }
+    }
+
+    /// Brings the registers of an idle device to a known state, and lets it access memory: a reset of the bus may have taken that.
+    fn adopt(&self, state: &mut State) {
+        state.engine.adopt(&mut self.hardware());
+        state.power.connect();
     }
 
     /// Fails the queued tasks of a device that is dead or being removed.

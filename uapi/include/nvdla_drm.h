@@ -52,6 +52,12 @@ extern "C" {
 /* drm_nvdla_query.flags: the device is a model, not hardware. */
 #define NVDLA_QUERY_MODEL	(1 << 0)
 /*
+ * The same: the device does not see the processor's cache, and the processor does not cache
+ * buffers, so that its reads are slow. A buffer with %NVDLA_GEM_CREATE_CACHED is cached, and the
+ * program must tell the driver of its accesses (&struct drm_nvdla_access).
+ */
+#define NVDLA_QUERY_UNCACHED	(1 << 1)
+/*
  * drm_nvdla_gem_create.flags: make the buffer in the SRAM behind the device's secondary memory
  * interface. Fails with %ENOSPC if less than the size is free in one piece, if the client would
  * exceed its limit, and on a device without SRAM. A task's descriptors cannot lie in such a buffer,
@@ -122,7 +128,7 @@ struct drm_nvdla_gem_destroy {
  * struct drm_nvdla_query - the device and its limits
  * @config: the hardware configuration's name, ended by a zero byte (out)
  * @hardware_version: the hardware version register (out)
- * @flags: %NVDLA_QUERY_MODEL (out)
+ * @flags: %NVDLA_QUERY_MODEL, %NVDLA_QUERY_UNCACHED (out)
  * @max_addresses: most addresses of a task (out)
  * @max_tasks: most tasks of a submission (out)
  * @max_queued: most tasks of a client that are queued or running (out)

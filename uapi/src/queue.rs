@@ -26,6 +26,9 @@ pub const ACCESS_COMMAND: u32 = 0x07;
 pub const PCI_SUBSYSTEM_MODEL: u16 = 0x4d4f;
 /// [`Query::flags`]: the device is a model, not hardware.
 pub const QUERY_MODEL: u32 = 1 << 0;
+/// [`Query::flags`]: the device does not see the processor's cache, and the processor does not cache buffers, so that its reads are
+/// slow. A buffer with [`GEM_CREATE_CACHED`] is cached, and the program must tell the driver of its accesses ([`Access`]).
+pub const QUERY_UNCACHED: u32 = 1 << 1;
 /// [`GemCreateArgs::flags`](super::ioctl::GemCreateArgs::flags): make the buffer in the SRAM behind the device's secondary
 /// memory interface.
 ///
@@ -72,7 +75,7 @@ pub struct Query {
     pub config: [u8; 32],
     /// The hardware version register.
     pub hardware_version: u32,
-    /// [`QUERY_MODEL`].
+    /// [`QUERY_MODEL`], [`QUERY_UNCACHED`].
     pub flags: u32,
     /// Most addresses of a task.
     pub max_addresses: u32,

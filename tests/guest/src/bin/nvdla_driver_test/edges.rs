@@ -20,9 +20,11 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_reset_without_effect_is_not_believed", deaf),
     ("a_device_that_stays_busy_is_not_bound", busy),
     ("a_task_ends_before_its_device_is_said_to_be_suspended", order),
+    ("a_dead_device_raises_no_interrupt", silent),
 ];
 /// Those for devices on PCI.
 pub(crate) const ON_PCI: &[Test] = &[
+    ("the_state_is_not_locked_during_a_reset", unlocked),
     ("a_reset_by_others_is_noticed", others),
     ("a_reset_by_others_ends_the_running_task", others_while_running),
     ("a_reset_by_others_revives_a_dead_device", revived),
@@ -127,6 +129,60 @@ fn order() -> Result<(), Failed> {
         ensure!(end < suspended, "the device was said to be suspended while its task ran:\n{text}");
     }
     works(&Node::open(&node_of(&device)?)?)
+}
+
+/// The interrupts of the driver's devices so far, on lines that no other driver uses.
+fn interrupts() -> Result<u64, Failed> {
+    let text = fs::read_to_string("/proc/interrupts")?;
+    let lines = text.lines().filter(|line| line.split_whitespace().last() == Some("nvdla") && !line.contains(','));
+    Ok(lines.flat_map(|line| line.split_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok())).sum())
+}
+
+fn silent() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    let before = interrupts()?;
+    control.set(Knob::Spurious, 1);
+    std::thread::sleep(Duration::from_millis(50));
+    let one = interrupts()?;
+    if one == before {
+        println!("another driver uses the line too");
+        return Ok(());
+    }
+    die(&node, &control, Knob::Hang, 1)?;
+    let before = interrupts()?;
+    for _ in 0..10 {
+        control.set(Knob::Spurious, 1);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    equal("interrupts of a dead device", interrupts()? - before, 0)?;
+    control.set(Knob::Deaf, 0);
+    drop(node);
+    unbind(&device)?;
+    bind(&device)?;
+    works(&Node::open(&node_of(&device)?)?)
+}
+
+/// A reset of PCI takes 100 ms, and clients must not wait for it. Whoever reads the state during a reset sees the task that was
+/// ended.
+fn unlocked() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    control.set(Knob::Hang, 1);
+    let test_task = TestTask::copies(&node, 1)?;
+    let options = Options { deadline_ns: now_ns() + 500_000_000, ..Options::default() };
+    let sequence = test_task.submit(&node, options)?.sequence;
+    let mut states = Vec::new();
+    while node.wait_until(sequence, now_ns()) == Err(Errno::ETIMEDOUT) {
+        states.extend(node.state()?.lines().find_map(|line| Some(line.strip_prefix("state: ")?.to_owned())));
+    }
+    equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+    let during = states.iter().filter(|state| *state == "waits for a reset").count();
+    println!("{} reads of the state, {during} during the reset", states.len());
+    states.dedup();
+    ensure!(during > 0, "nobody could read the state during the reset, but {states:?}");
+    works(&node)
 }
 
 /// Resets a PCI device as an administrator does.

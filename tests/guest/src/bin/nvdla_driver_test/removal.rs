@@ -12,9 +12,12 @@ use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{nodes, Node, Options};
-use nvdla_guest::system::{bind, insert_module, is_platform, meminfo, node_of, remove_module, unbind};
+use nvdla_guest::system::{
+    bind, failing_allocations, insert_module, is_platform, meminfo, node_of, remove_module, unbind,
+};
 use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_runtime::device::{AddressEntry, Device as _, KernelDevice};
+use nvdla_uapi::ioctl::MemHandle;
 
 use crate::expect::{ensure, equal, first, refused, second, works, Test};
 
@@ -34,6 +37,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("binding_again_and_again", again),
     ("unbinding_a_device_while_another_is_waited_for", other_waited_for),
     ("buffers_of_a_client_have_a_budget", buffer_budget),
+    ("imports_of_a_client_have_a_budget", import_budget),
+    ("each_allocation_of_a_probe_fails_in_turn", failing_probe),
 ];
 
 fn module_in_use() -> Result<(), Failed> {
@@ -392,4 +397,51 @@ fn buffer_budget() -> Result<(), Failed> {
         works(&first()?)?;
     }
     insert("")
+}
+
+/// Another device's buffer counts for each client that imports it, until it is freed.
+fn import_budget() -> Result<(), Failed> {
+    const MIB: u64 = 1 << 20;
+    insert("client_buffers_mib=4")?;
+    {
+        let (node, owner, another) = (first()?, second()?, second()?);
+        let foreign = [owner.export(owner.create(3 * MIB)?)?, another.export(another.create(3 * MIB)?)?];
+        let handle = node.import(foreign[0].as_raw_fd())?;
+        refused("three MiB more", node.import(foreign[1].as_raw_fd()), Errno::ENOMEM)?;
+        refused("a buffer of its own", node.create(2 * MIB), Errno::ENOMEM)?;
+        // A second client of the device has an import of its own.
+        let other = first()?;
+        other.create(2 * MIB)?;
+        refused("the import of another", other.import(foreign[0].as_raw_fd()), Errno::ENOMEM)?;
+        drop(other);
+        node.destroy(handle)?;
+        node.import(foreign[1].as_raw_fd())?;
+        // NVIDIA's submission imports without a handle.
+        let test_task = TestTask::copies(&node, 1)?;
+        let (mut list, _fds) = test_task.exported(&node)?;
+        list.push(MemHandle { handle: foreign[0].as_raw_fd() as u32, reserved: 0, offset: 0 });
+        refused("NVIDIA's submission", node.submit_first(&list, 0), Errno::ENOMEM)?;
+        works(&first()?)?;
+    }
+    insert("")
+}
+
+/// After a probe that fails nothing is left, and the next one succeeds.
+fn failing_probe() -> Result<(), Failed> {
+    let device = first()?.device()?;
+    unbind(&device)?;
+    let failed = failing_allocations(|| {
+        let well = bind(&device).is_ok();
+        // The allocation that fails may be one of the unbinding.
+        while device.join("driver").exists() {
+            let _ = unbind(&device);
+        }
+        well
+    });
+    bind(&device)?;
+    match failed? {
+        Some(count) => println!("{count} allocations failed in turn"),
+        None => println!("this kernel's allocations cannot be made to fail"),
+    }
+    works(&Node::open(&node_of(&device)?)?)
 }

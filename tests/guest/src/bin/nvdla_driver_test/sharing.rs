@@ -9,7 +9,8 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
-use nvdla_guest::drm::{heap, udmabuf};
+use nvdla_guest::drm::{attach_fence, heap, udmabuf};
+use nvdla_guest::fence::Timeline;
 use nvdla_guest::node::{Node, Options};
 use nvdla_guest::system::{dma_bufs, failing_allocations};
 use nvdla_guest::test_task::TestTask;
@@ -24,6 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_buffer_comes_back_as_its_own_handle", round_trip),
     ("a_descriptor_passed_to_another_program_is_its_buffer", passed),
     ("a_buffer_of_another_device_is_imported", other_device),
+    ("two_devices_read_descriptors_in_buffers_of_each_other", crosswise),
     ("an_import_outlives_its_exporter", exporter_gone),
     ("a_scattered_buffer_is_refused_but_behind_an_iommu", scattered),
     ("a_contiguous_buffer_of_another_driver_is_imported", one_page),
@@ -31,6 +33,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_mapping_of_a_heaps_buffer_ends_once", heap_mapping),
     ("an_import_that_fails_leaves_nothing", failing_import),
     ("a_task_may_hold_the_last_reference_to_a_foreign_buffer", last_reference),
+    ("descriptors_in_a_foreign_buffer_are_read_after_who_writes_them", descriptors),
 ];
 
 fn round_trip() -> Result<(), Failed> {
@@ -87,6 +90,42 @@ fn other_device() -> Result<(), Failed> {
         test_task.check(12)?;
     }
     Ok(())
+}
+
+/// Each submission imports all buffers, and maps those with descriptors for the kernel. Both devices do so at the same time, each in
+/// buffers of the other.
+fn crosswise() -> Result<(), Failed> {
+    const ROUNDS: usize = 100;
+    /// Makes the buffers that the driver maps large, so that the mapping takes long enough to meet the other's.
+    const LARGE: usize = 1 << 20;
+    let nodes = [first()?, second()?];
+    let mut shared = Vec::new();
+    for (node, owner) in [(&nodes[0], &nodes[1]), (&nodes[1], &nodes[0])] {
+        let test_task = TestTask::copies(node, 1)?;
+        let mut list = Vec::new();
+        for buffer in &test_task.buffers {
+            let mut foreign = owner.buffer(buffer.map.len().max(LARGE))?;
+            foreign.map[..buffer.map.len()].copy_from_slice(&buffer.map);
+            list.push(owner.export(foreign.handle)?);
+        }
+        shared.push(list);
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = nodes
+            .iter()
+            .zip(&shared)
+            .map(|(node, buffers)| {
+                scope.spawn(move || -> Result<(), Errno> {
+                    let list: Vec<_> = buffers
+                        .iter()
+                        .map(|fd| MemHandle { handle: fd.as_raw_fd() as u32, reserved: 0, offset: 0 })
+                        .collect();
+                    (0..ROUNDS).try_for_each(|_| node.submit_first(&list, 0))
+                })
+            })
+            .collect();
+        workers.into_iter().try_for_each(|worker| Ok(worker.join().map_err(|_| "a thread panicked")??))
+    })
 }
 
 fn exporter_gone() -> Result<(), Failed> {
@@ -190,6 +229,32 @@ fn failing_import() -> Result<(), Failed> {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     equal("dma-bufs without the descriptor", dma_bufs()?, before - 1)
+}
+
+/// Access of the processor to another driver's buffer begins with a wait for those who write it.
+fn descriptors() -> Result<(), Failed> {
+    let node = first()?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    let network = test_task.buffers[0].map.to_vec();
+    equal("pages of the network's descriptor", network.len(), 4096)?;
+    let foreign = heap("system", 4096)?;
+    // SAFETY: the heap's buffer has a page, and nobody else uses it.
+    let mut map = unsafe { memmap2::MmapOptions::new().len(4096).map_mut(&foreign)? };
+    map.copy_from_slice(&network);
+    test_task.addresses[0].handle = node.import(foreign.as_raw_fd())?;
+    test_task.fill(4);
+    let gates = Timeline::new()?;
+    attach_fence(foreign.as_raw_fd(), gates.fence(1)?.as_raw_fd(), true)?;
+    std::thread::scope(|scope| -> Result<(), Failed> {
+        let submitter = scope.spawn(|| test_task.run(&node));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let waits = !submitter.is_finished();
+        gates.advance(1)?;
+        equal("the task's end", submitter.join().map_err(|_| "the submitter panicked")??, 0)?;
+        ensure!(waits, "the descriptors were read while another wrote them");
+        Ok(())
+    })?;
+    Ok(test_task.check(4)?)
 }
 
 /// The last reference to a buffer of another driver is dropped with the task that used it. Its end frees a mapping, for which the
