@@ -13,8 +13,8 @@ use nvdla_uapi::ioctl::{GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, GEM_CRE
 use nvdla_uapi::queue::{
     Access, Address, Query, Submit, Sync, Task, Wait, ACCESS_COMMAND, ACCESS_END, ACCESS_READ, ACCESS_WRITE,
     ADDRESS_READ, ADDRESS_WRITE, GEM_CREATE_CACHED, GEM_CREATE_SRAM, MAX_IMPLICIT, MAX_IN_FENCES, MAX_QUEUED,
-    MAX_RECORD, MAX_SYNCS, MAX_TASKS, QUERY_COMMAND, QUERY_MODEL, SUBMIT_COMMAND, SUBMIT_OUT_FENCE, SUBMIT_URGENT,
-    WAIT_COMMAND,
+    MAX_RECORD, MAX_SYNCS, MAX_TASKS, QUERY_COMMAND, QUERY_MODEL, QUERY_UNCACHED, SUBMIT_COMMAND, SUBMIT_OUT_FENCE,
+    SUBMIT_URGENT, WAIT_COMMAND,
 };
 
 /// The values in Rust, by the C expression that must have the same value.
@@ -50,6 +50,7 @@ fn expected() -> BTreeMap<String, u64> {
         ("NVDLA_MAX_IN_FENCES", u64::from(MAX_IN_FENCES)),
         ("NVDLA_MAX_QUEUED", u64::from(MAX_QUEUED)),
         ("NVDLA_QUERY_MODEL", u64::from(QUERY_MODEL)),
+        ("NVDLA_QUERY_UNCACHED", u64::from(QUERY_UNCACHED)),
         ("NVDLA_MAX_SYNCS", u64::from(MAX_SYNCS)),
         ("NVDLA_MAX_IMPLICIT", u64::from(MAX_IMPLICIT)),
         ("NVDLA_MAX_RECORD", u64::from(MAX_RECORD)),

@@ -12,7 +12,7 @@ use std::io;
 use ioctl_sys::ioctl;
 use nix::errno::Errno;
 use nvdla_uapi::ioctl::{GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, SubmitArgs};
-use nvdla_uapi::queue::{Query, Submit, Wait, QUERY_COMMAND, SUBMIT_COMMAND, WAIT_COMMAND};
+use nvdla_uapi::queue::{Access, Query, Submit, Wait, ACCESS_COMMAND, QUERY_COMMAND, SUBMIT_COMMAND, WAIT_COMMAND};
 
 /// First ioctl number that DRM leaves to drivers.
 const DRIVER: u32 = 0x40;
@@ -67,6 +67,7 @@ ioctl!(readwrite gem_destroy with b'd', DRIVER + 3; GemDestroyArgs);
 ioctl!(readwrite query with b'd', DRIVER + QUERY_COMMAND; Query);
 ioctl!(readwrite submit_tasks with b'd', DRIVER + SUBMIT_COMMAND; Submit);
 ioctl!(readwrite wait with b'd', DRIVER + WAIT_COMMAND; Wait);
+ioctl!(readwrite access with b'd', DRIVER + ACCESS_COMMAND; Access);
 ioctl!(write dma_buf_sync with b'b', 0x00; Sync);
 ioctl!(readwrite file_info with b'>', 0x04; FileInfo);
 

@@ -32,7 +32,7 @@ use super::contract::Device;
 use super::error::Error;
 use super::fence::Fence;
 use super::ioctl::{self, retry};
-use super::pages::Pages;
+use super::pages::{Cache, Pages};
 use super::types::{AddressEntry, Buffers, DeviceInfo, Handle, Kind, Observer, TaskReport};
 use super::{dma_buf, refusal};
 
@@ -94,12 +94,40 @@ impl Buffer {
     }
 }
 
+/// A buffer in the processor's cache, which the device does not see.
+#[derive(Debug)]
+struct Cached {
+    file: Arc<File>,
+    gem: u32,
+}
+
+impl Cached {
+    fn access(&self, flags: u32) {
+        let mut args = queue::Access { handle: self.gem, flags, deadline_ns: u64::MAX };
+        // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
+        if let Err(error) = retry(|| unsafe { ioctl::access(self.file.as_raw_fd(), &raw mut args) }) {
+            // The device is gone, and its tasks fail.
+            tracing::warn!("DRM_IOCTL_NVDLA_ACCESS of handle {}: {error}", self.gem);
+        }
+    }
+}
+
+impl Cache for Cached {
+    fn clean(&self) {
+        self.access(queue::ACCESS_WRITE | queue::ACCESS_END);
+    }
+
+    fn invalidate(&self) {
+        self.access(queue::ACCESS_READ);
+    }
+}
+
 /// The page size that all drivers' buffers are a multiple of.
 const PAGE: usize = 4096;
 
 /// An NVDLA behind its kernel driver.
 pub struct KernelDevice {
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
     /// The configuration that the driver reports; none for the first driver, which has no query.
     config: Option<&'static Config>,
@@ -107,6 +135,8 @@ pub struct KernelDevice {
     longest: Option<Duration>,
     /// Bytes of the device's SRAM.
     sram: u64,
+    /// Whether buffers are cached only if that is requested, because the device does not see the cache.
+    is_uncached: bool,
     /// Whether the driver has a queue; the first driver has none.
     has_queue: bool,
     buffers: Vec<Option<Buffer>>,
@@ -141,8 +171,10 @@ impl KernelDevice {
         let config = query.as_ref().and_then(configuration);
         let has_queue = query.is_some();
         let sram = query.as_ref().map_or(0, |query| query.sram_size);
+        let is_uncached = query.as_ref().is_some_and(|query| query.flags & queue::QUERY_UNCACHED != 0);
         let longest = query.map(|query| Duration::from_nanos(query.max_timeout_ns));
-        Ok(Self { file, path: path.to_owned(), config, longest, sram, has_queue, buffers: Vec::new() })
+        let (file, path) = (Arc::new(file), path.to_owned());
+        Ok(Self { file, path, config, longest, sram, is_uncached, has_queue, buffers: Vec::new() })
     }
 
     /// Why the driver has refused the task, where the configuration is known.
@@ -178,8 +210,8 @@ impl KernelDevice {
         Ok(unsafe { OwnedFd::from_raw_fd(prime.fd) })
     }
 
-    /// Makes and maps a buffer for an existing GEM handle.
-    fn map(&self, gem: u32, length: usize, memory: RamType) -> Result<Buffer, Error> {
+    /// Makes and maps a buffer for an existing GEM handle, which was made with these flags.
+    fn map(&self, gem: u32, length: usize, flags: u32) -> Result<Buffer, Error> {
         let dma_buf = if self.has_queue {
             None
         } else {
@@ -189,16 +221,19 @@ impl KernelDevice {
         // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
         retry(|| unsafe { ioctl::gem_mmap(self.file.as_raw_fd(), &raw mut place) })
             .map_err(self.failed("DRM_IOCTL_NVDLA_GEM_MMAP"))?;
+        let memory = if flags & queue::GEM_CREATE_SRAM != 0 { RamType::Cvif } else { RamType::Mcif };
         let whole = length.next_multiple_of(PAGE);
         // SAFETY: only this device's owners name the mapped buffer. While the device writes to it no slice of it exists, as
         // `Pages` says.
-        let mut map = unsafe { MmapOptions::new().offset(place.offset).len(whole).map_mut(&self.file) }
+        let mut map = unsafe { MmapOptions::new().offset(place.offset).len(whole).map_mut(&*self.file) }
             .map_err(self.failed("mmap of a buffer"))?;
         // Not every driver clears new buffers. Drivers that have SRAM do.
         if memory == RamType::Mcif {
             map.fill(0);
         }
-        Ok(Buffer { gem, dma_buf, pages: Pages::new(map, length), memory })
+        let cache = (flags & queue::GEM_CREATE_CACHED != 0)
+            .then(|| Box::new(Cached { file: Arc::clone(&self.file), gem }) as Box<dyn Cache>);
+        Ok(Buffer { gem, dma_buf, pages: Pages::with_cache(map, length, cache), memory })
     }
 
     /// Makes a buffer with these flags and maps it.
@@ -211,8 +246,7 @@ impl KernelDevice {
         let mut args = GemCreateArgs { size, flags, ..Default::default() };
         // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
         retry(|| unsafe { ioctl::gem_create(self.file.as_raw_fd(), &raw mut args) }).map_err(failed)?;
-        let memory = if flags & queue::GEM_CREATE_SRAM != 0 { RamType::Cvif } else { RamType::Mcif };
-        match self.map(args.handle, length, memory) {
+        match self.map(args.handle, length, flags) {
             Ok(buffer) => Ok(self.add(buffer)),
             Err(error) => {
                 self.destroy(args.handle);
@@ -265,6 +299,7 @@ impl KernelDevice {
             Ok(queue::Address { handle: buffer.gem, flags: 0, offset: entry.offset })
         });
         let list = list.collect::<Result<Vec<_>, Error>>()?;
+        addresses.iter().filter_map(|entry| self.buffer(entry.handle)).for_each(|buffer| buffer.pages.give());
         let task = queue::Task {
             addresses: list.as_ptr() as u64,
             num_addresses: list.len() as u32,
@@ -360,7 +395,7 @@ impl Device for KernelDevice {
     }
 
     fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
-        self.create(size, 0)
+        self.create(size, if self.is_uncached { queue::GEM_CREATE_CACHED } else { 0 })
     }
 
     fn allocate_sram(&mut self, size: u64) -> Result<Option<Handle>, Error> {
@@ -376,6 +411,8 @@ impl Device for KernelDevice {
     fn free(&mut self, handle: Handle) {
         if let Some(buffer) = self.buffers.get_mut(handle.0 as usize).and_then(Option::take) {
             let gem = buffer.gem;
+            // Others may hold the pages, and the cache can be invalidated only with the handle.
+            buffer.pages.take();
             drop(buffer);
             // A dma-buf of one of this driver's own buffers gives the handle that the buffer already has.
             if !self.buffers.iter().flatten().any(|buffer| buffer.gem == gem) {

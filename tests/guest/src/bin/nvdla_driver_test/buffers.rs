@@ -2,16 +2,20 @@
 
 //! Buffers: their mappings, lifetimes and contents.
 
+use std::fs;
+
 use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::Control;
 use nvdla_guest::fence::Timeline;
 use nvdla_guest::node::{Node, Options};
-use nvdla_guest::system::meminfo;
-use nvdla_guest::test_task::TestTask;
+use nvdla_guest::system::{bus_name, meminfo, tracing};
+use nvdla_guest::test_task::{copying, TestTask};
+use nvdla_runtime::device::{AddressEntry, Buffers as _, Device as _, KernelDevice};
+use nvdla_uapi::queue::QUERY_UNCACHED;
 use std::os::fd::AsRawFd;
 
-use crate::expect::{ensure, equal, first, refused, Test};
+use crate::expect::{ensure, equal, first, refused, second, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_mapping_stays_within_its_buffer", mapping),
@@ -24,6 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("large_buffers_are_contiguous", large),
     ("more_memory_than_there_is_is_refused", too_much),
     ("a_queued_task_keeps_its_buffers", queued),
+    ("the_runtime_writes_back_and_invalidates_the_cache_no_more_than_is_needed", cached),
 ];
 
 fn mapping() -> Result<(), Failed> {
@@ -172,4 +177,58 @@ fn queued() -> Result<(), Failed> {
     let handle = node.import(data.as_raw_fd())?;
     let map = node.map(node.map_offset(handle)?, 0x8000)?;
     equal("the first byte of the copy", map[0x4000], 4)
+}
+
+/// A device of the machine that does not see the processor's cache. The kernel traces each write-back and each invalidation.
+fn cached() -> Result<(), Failed> {
+    let uncached = |node: &Node| Ok::<_, Failed>(node.query()?.flags & QUERY_UNCACHED != 0);
+    let nodes = [first()?, second()?];
+    let mut found = None;
+    for node in &nodes {
+        if uncached(node)? {
+            found = Some(node);
+        }
+    }
+    let Some(node) = found else {
+        println!("the devices see the processor's cache, or have a pool that is not cached");
+        return Ok(());
+    };
+    let tracing = tracing().ok_or("the kernel has no trace events")?;
+    let name = bus_name(&node.device()?);
+    let mut device = KernelDevice::open(node.path())?;
+    let mut addresses = Vec::new();
+    for content in copying(node, 1)?.0.buffers() {
+        let size = content.len().max(1) as u64;
+        let handle = device.allocate(size)?;
+        device.bytes_mut(handle)[..content.len()].copy_from_slice(&content);
+        addresses.push(AddressEntry { handle, offset: 0, size });
+    }
+    let data = addresses.last().ok_or("no addresses")?.handle;
+    // Write-backs and invalidations of the device during a call.
+    let counted = |device: &mut KernelDevice, call: &mut dyn FnMut(&mut KernelDevice) -> Result<(), Failed>| {
+        fs::write(tracing.join("trace"), "")?;
+        fs::write(tracing.join("events/dma/enable"), "1")?;
+        let result = call(device);
+        fs::write(tracing.join("events/dma/enable"), "0")?;
+        result?;
+        let text = fs::read_to_string(tracing.join("trace"))?;
+        let count = |event: &str| text.lines().filter(|line| line.contains(event) && line.contains(&name)).count();
+        Ok::<_, Failed>((count("dma_sync_sg_for_device:"), count("dma_sync_sg_for_cpu:")))
+    };
+    let run = &mut |device: &mut KernelDevice| -> Result<(), Failed> {
+        device.submit(&addresses, None, None)?;
+        Ok(())
+    };
+    let read = &mut |device: &mut KernelDevice| equal("the first byte", device.bytes(data)[0], 0);
+    equal("a task after writes", counted(&mut device, run)?, (addresses.len(), 0))?;
+    equal("a task without writes", counted(&mut device, run)?, (0, 0))?;
+    equal("a read", counted(&mut device, read)?, (0, 1))?;
+    equal("a second read", counted(&mut device, read)?, (0, 0))?;
+    let write = &mut |device: &mut KernelDevice| -> Result<(), Failed> {
+        device.bytes_mut(data)[0x2000..0x2010].fill(9);
+        Ok(())
+    };
+    equal("a write", counted(&mut device, write)?, (0, 0))?;
+    equal("a task after a write of one buffer", counted(&mut device, run)?, (1, 0))?;
+    equal("a byte of the result", device.bytes(data)[0x4000], 9)
 }
