@@ -7,10 +7,8 @@
  */
 
 #include <linux/math64.h>
-#include <linux/types.h>
 
-u64 nvdla_divide(u64 value, u64 divisor, u64 *rest);
-void __aeabi_uldivmod(void);
+#include "helpers.h"
 
 u64 nvdla_divide(u64 value, u64 divisor, u64 *rest)
 {

@@ -179,6 +179,10 @@ void nvdla_worker_cleanup(struct nvdla_worker *worker);
 void nvdla_worker_flush(struct nvdla_worker *worker);
 bool nvdla_worker_may_log(struct nvdla_worker *worker);
 
+/* division.c, on 32-bit Arm */
+u64 nvdla_divide(u64 value, u64 divisor, u64 *rest);
+void __aeabi_uldivmod(void);
+
 /* process.c */
 int nvdla_process_name(char name[16]);
 bool nvdla_process_interrupted(void);

@@ -723,6 +723,7 @@ int nvdla_memory_open(struct nvdla_memory *memory)
 
 	if (memory->block)
 		return -EOPNOTSUPP;
+	/* Pairs with the release of a mapping that is complete. */
 	if (smp_load_acquire(&memory->vaddr))
 		return 0;
 	ret = dma_resv_lock_interruptible(memory->reservation, NULL);
