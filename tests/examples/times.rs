@@ -23,7 +23,7 @@
 //! of 10 and of 2 GB/s.
 
 //!
-//! With `--primer`, frames per second of five networks for the configurations and bandwidths of NVIDIA's primer at 1 GHz, with the
+//! With `--primer`, frames per second of seven networks for the configurations and bandwidths of NVIDIA's primer at 1 GHz, with the
 //! bounds of `--profile` beside them. NVIDIA's figures are those of the primer for ResNet-50 (`nvdla.org/primer.html`, "Performance
 //! and area").
 
@@ -77,8 +77,15 @@ const PRIMER: [(&str, f64, Option<f64>); 8] = [
     ("nv_small", 4.0, None),
 ];
 /// Networks and sides of the picture for the primer's configurations.
-const PRIMER_NETWORKS: [(&str, usize); 4] =
-    [("resnet50_v1", 224), ("resnet50", 224), ("mobilenet", 224), ("squeezenet", 224)];
+const PRIMER_NETWORKS: [(&str, usize); 7] = [
+    ("resnet50_v1", 224),
+    ("resnet50", 224),
+    ("mobilenet", 224),
+    ("squeezenet", 224),
+    ("efficientnet_lite0", 224),
+    ("yolov8n", 320),
+    ("yolov8n_silu", 320),
+];
 
 /// Frames per second under the primer's conditions.
 fn primer(options: &Options, wanted: impl Fn(usize, &str) -> bool) -> Result<(), String> {
@@ -94,7 +101,8 @@ fn primer(options: &Options, wanted: impl Fn(usize, &str) -> bool) -> Result<(),
             let compiled = match compiled {
                 Ok(compiled) => compiled,
                 Err(error) => {
-                    println!("{name:12} {:20} {error}", config.name);
+                    let error = error.to_string();
+                    println!("{name:12} {:20} {}", config.name, error.lines().next().unwrap_or_default());
                     continue;
                 }
             };

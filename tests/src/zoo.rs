@@ -6,13 +6,14 @@
 //! width of the image: 224 in the publications.
 
 use nvdla_compiler::ir::{
-    Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, TensorId, Unary,
+    Binary, Convolution, Coordinates, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, Resize,
+    ResizeMode, Rounding, TensorId, Unary,
 };
 
 use crate::random::Random;
 
 /// The networks that [`graph`] makes.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "resnet18",
     "resnet50",
     "resnet50_quarter",
@@ -24,6 +25,7 @@ pub const NAMES: [&str; 11] = [
     "densenet",
     "shufflenet",
     "vgg11",
+    "yolov8n",
 ];
 
 /// The network of that name, for images with three channels.
@@ -43,6 +45,9 @@ pub fn graph(name: &str, side: usize) -> Result<Graph, String> {
         "densenet" => net.densenet(input)?,
         "shufflenet" => net.shufflenet(input)?,
         "vgg11" => net.vgg(input)?,
+        "efficientnet_lite0" => net.efficientnet_lite0(input)?,
+        "yolov8n" => net.yolov8n(input, Unary::Relu)?,
+        "yolov8n_silu" => net.yolov8n(input, Unary::Silu)?,
         _ => return Err(format!("no network \"{name}\"")),
     };
     net.graph.outputs.push(last);
@@ -389,5 +394,128 @@ impl Builder {
         let flat = self.add(Op::Reshape { shape: vec![1, count, 1, 1] }, &[last])?;
         let hidden = self.conv_relu(flat, 512, 1, 1)?;
         self.conv(hidden, 1000, 1, 1, 1)
+    }
+
+    /// EfficientNet-Lite0: blocks that widen, filter each channel and narrow, with a sum where the shape stays.
+    fn efficientnet_lite0(&mut self, input: TensorId) -> Result<TensorId, String> {
+        let limited = |net: &mut Self, from| net.add(Op::Unary(Unary::Clip(0.0, 6.0)), &[from]);
+        let stem = self.conv(input, 32, 3, 2, 1)?;
+        let mut last = limited(self, stem)?;
+        for (wider, kernels, blocks, stride, side) in [
+            (1, 16, 1, 1, 3),
+            (6, 24, 2, 2, 3),
+            (6, 40, 2, 2, 5),
+            (6, 80, 3, 2, 3),
+            (6, 112, 3, 1, 5),
+            (6, 192, 4, 2, 5),
+            (6, 320, 1, 1, 3),
+        ] {
+            for block in 0..blocks {
+                let (from, stride) = (last, if block == 0 { stride } else { 1 });
+                let wide = self.channels(from) * wider;
+                if wider > 1 {
+                    let conv = self.conv(from, wide, 1, 1, 1)?;
+                    last = limited(self, conv)?;
+                }
+                let deep = self.conv(last, wide, side, stride, wide)?;
+                let deep = limited(self, deep)?;
+                last = self.conv(deep, kernels, 1, 1, 1)?;
+                if block > 0 {
+                    last = self.add(Op::Binary(Binary::Add), &[last, from])?;
+                }
+            }
+        }
+        let head = self.conv(last, 1280, 1, 1, 1)?;
+        let head = limited(self, head)?;
+        self.classes(head)
+    }
+
+    /// YOLOv8n with its three heads of 80 classes, up to the decoding of boxes, for sides that are multiples of 32. `activation`
+    /// follows its convolutions.
+    fn yolov8n(&mut self, input: TensorId, activation: Unary) -> Result<TensorId, String> {
+        let mut yolo = Yolo { net: self, activation };
+        let last = yolo.conv(input, 16, 3, 2)?;
+        let last = yolo.conv(last, 32, 3, 2)?;
+        let last = yolo.c2f(last, 32, 1, true)?;
+        let last = yolo.conv(last, 64, 3, 2)?;
+        let fine = yolo.c2f(last, 64, 2, true)?;
+        let last = yolo.conv(fine, 128, 3, 2)?;
+        let middle = yolo.c2f(last, 128, 2, true)?;
+        let last = yolo.conv(middle, 256, 3, 2)?;
+        let last = yolo.c2f(last, 256, 1, true)?;
+        let narrow = yolo.conv(last, 128, 1, 1)?;
+        let mut pools = vec![narrow];
+        for _ in 0..3 {
+            pools.push(yolo.net.pool(pools[pools.len() - 1], PoolKind::Max, 5, 1, 2)?);
+        }
+        let pools = yolo.net.add(Op::Concat { axis: 1 }, &pools)?;
+        let coarse = yolo.conv(pools, 256, 1, 1)?;
+        let up = yolo.up(coarse, middle)?;
+        let middle = yolo.c2f(up, 128, 1, false)?;
+        let up = yolo.up(middle, fine)?;
+        let fine = yolo.c2f(up, 64, 1, false)?;
+        let down = yolo.down(fine, middle, 64)?;
+        let middle = yolo.c2f(down, 128, 1, false)?;
+        let down = yolo.down(middle, coarse, 128)?;
+        let coarse = yolo.c2f(down, 256, 1, false)?;
+        let [fine, middle, coarse] = [yolo.head(fine)?, yolo.head(middle)?, yolo.head(coarse)?];
+        self.graph.outputs.extend([fine, middle]);
+        Ok(coarse)
+    }
+}
+
+/// The parts of YOLOv8.
+struct Yolo<'a> {
+    net: &'a mut Builder,
+    activation: Unary,
+}
+
+impl Yolo<'_> {
+    fn conv(&mut self, from: TensorId, kernels: usize, side: usize, stride: usize) -> Result<TensorId, String> {
+        let conv = self.net.conv(from, kernels, side, stride, 1)?;
+        self.net.add(Op::Unary(self.activation), &[conv])
+    }
+
+    /// Two halves, of which the second one passes through blocks, and all of them beside one another.
+    fn c2f(&mut self, from: TensorId, kernels: usize, blocks: usize, sums: bool) -> Result<TensorId, String> {
+        let half = kernels / 2;
+        let both = self.conv(from, kernels, 1, 1)?;
+        let mut parts = vec![self.net.half(both, 0, half)?, self.net.half(both, half, half)?];
+        for _ in 0..blocks {
+            let before = parts[parts.len() - 1];
+            let first = self.conv(before, half, 3, 1)?;
+            let second = self.conv(first, half, 3, 1)?;
+            let last = if sums { self.net.add(Op::Binary(Binary::Add), &[before, second])? } else { second };
+            parts.push(last);
+        }
+        let parts = self.net.add(Op::Concat { axis: 1 }, &parts)?;
+        self.conv(parts, kernels, 1, 1)
+    }
+
+    /// A tensor at twice its size, beside another one.
+    fn up(&mut self, from: TensorId, beside: TensorId) -> Result<TensorId, String> {
+        let shape = self.net.graph.shape(from);
+        let size = [2 * shape[2], 2 * shape[3]];
+        let mode = ResizeMode::Nearest(Rounding::Floor);
+        let op = Resize { mode, coordinates: Coordinates::Asymmetric, scales: [2.0; 2], size };
+        let up = self.net.add(Op::Resize(op), &[from])?;
+        self.net.add(Op::Concat { axis: 1 }, &[up, beside])
+    }
+
+    /// A tensor at half its size, beside another one.
+    fn down(&mut self, from: TensorId, beside: TensorId, kernels: usize) -> Result<TensorId, String> {
+        let down = self.conv(from, kernels, 3, 2)?;
+        self.net.add(Op::Concat { axis: 1 }, &[down, beside])
+    }
+
+    /// Distances of boxes and scores of classes.
+    fn head(&mut self, from: TensorId) -> Result<TensorId, String> {
+        let mut branch = |kernels: usize, outputs: usize| -> Result<TensorId, String> {
+            let first = self.conv(from, kernels, 3, 1)?;
+            let second = self.conv(first, kernels, 3, 1)?;
+            self.net.conv(second, outputs, 1, 1, 1)
+        };
+        let parts = [branch(64, 64)?, branch(80, 80)?];
+        self.net.add(Op::Concat { axis: 1 }, &parts)
     }
 }

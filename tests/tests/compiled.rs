@@ -15,7 +15,7 @@ use nvdla_compiler::import::model::Model;
 use nvdla_compiler::ir::{
     Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Quantization, Range, Ranges, TensorId, Unary,
 };
-use nvdla_compiler::net::step::{Combine, Kind, Net, PostOp};
+use nvdla_compiler::net::step::{Combine, Kind, Net, PostOp, Step};
 use nvdla_compiler::options::{Bytes, Optimize, Options, Winograd};
 use nvdla_compiler::output::compiled::Compiled;
 use nvdla_compiler::pipeline::compile;
@@ -877,6 +877,57 @@ fn depthwise_weights_are_compressed() {
             assert_eq!(operation.weights < plain, config.weight_compression, "{} of {plain} bytes", operation.weights);
         }
         check(&compiled, config, &mut Random::new(7), "depthwise");
+    }
+}
+
+/// Parts of one tensor that are joined again lie where that tensor lies, and a joined output is written where it is: nothing is
+/// copied.
+#[test]
+fn parts_of_one_tensor_are_joined_in_place() {
+    for config in [&NV_SMALL, &NV_SMALL_256, &NV_LARGE, &NV_FULL] {
+        let mut builder = Builder::new("parts", 8);
+        let data = builder.graph.input("data", &[1, 32, 6, 7]).unwrap();
+        let both = windows(&mut builder, data, 64, [1, 1], 1);
+        let mut part = |start: usize| {
+            let op = Op::Slice { starts: vec![0, start, 0, 0], steps: vec![1; 4], lengths: vec![1, 32, 6, 7] };
+            builder.add(op, &[both]).unwrap()
+        };
+        let [first, second] = [part(0), part(32)];
+        let third = windows(&mut builder, second, 32, [3, 3], 1);
+        let third = builder.add(Op::Binary(Binary::Add), &[second, third]).unwrap();
+        let joined = builder.add(Op::Concat { axis: 1 }, &[first, second, third]).unwrap();
+        let heads = [32, 40].map(|kernels| windows(&mut builder, joined, kernels, [1, 1], 1));
+        let heads = builder.add(Op::Concat { axis: 1 }, &heads).unwrap();
+        builder.graph.outputs.push(heads);
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
+        let computed = |step: &&Step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy);
+        assert_eq!(compiled.steps.net.steps.iter().filter(computed).count(), 4, "{}", config.name);
+        check(&compiled, config, &mut Random::new(9), "parts");
+    }
+}
+
+/// Steps with one function share a lookup table where their outputs are alike, and others have one of their own.
+#[test]
+fn steps_share_a_table() {
+    for (config, finer, tables) in [(&NV_LARGE, 1.0, 1), (&NV_FULL, 1.0, 1), (&NV_FULL, 0.001, 2)] {
+        let mut builder = Builder::new("functions", 10);
+        let data = builder.graph.input("data", &[1, 16, 3, 5]).unwrap();
+        let mut last = data;
+        for _ in 0..3 {
+            let sums = windows(&mut builder, last, 16, [1, 1], 1);
+            last = builder.add(Op::Unary(Unary::Silu), &[sums]).unwrap();
+        }
+        builder.graph.outputs.push(last);
+        let mut ranges = ranges(&builder.graph);
+        for (at, largest) in [2.0f32, 9.0, 40.0].into_iter().enumerate() {
+            let sums = builder.graph.nodes[2 * at].output;
+            let largest = if at == 0 { largest * finer } else { largest };
+            ranges.set(sums, Range::of(-largest, largest));
+            ranges.set(builder.graph.nodes[2 * at + 1].output, Range::of(-0.28f32.min(largest), largest));
+        }
+        let compiled = compile(&builder.graph, &ranges, &Options::new(config)).unwrap();
+        assert_eq!(compiled.steps.tables.len(), tables, "{}", config.name);
+        check(&compiled, config, &mut Random::new(11), "functions");
     }
 }
 

@@ -11,7 +11,7 @@
 //! kept. Winograd's mode is chosen per convolution by its cost ([`crate::codegen::winograd`]), and the layers of mixed precision by
 //! what they lose on the model ([`crate::evaluate::mixed`]).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
@@ -112,6 +112,7 @@ pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Obse
         copies: &copies,
         precision,
         granularity: options.granularity,
+        shared: HashMap::new(),
         tables: Vec::new(),
         errors: Vec::new(),
     };

@@ -49,7 +49,7 @@ impl Builder<'_> {
             _ if tables => {
                 let range = self.range_of(node.inputs[0]);
                 let function = |x: f64| f64::from(unary.apply(x as f32));
-                let [low, high] = tails::shortened(&function, range.map(f64::from), false);
+                let [low, high] = tails::shortened(&function, range.map(f64::from), false, tails::ERROR);
                 vec![PostOp::Table(unary, low as f32, high as f32)]
             }
             Unary::Sigmoid | Unary::Tanh | Unary::Silu => return self.emulated(node, unary),

@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::net::access::{slices, Axis, Span};
 use crate::net::step::{Convolution, Kind, Mode, Step};
 use crate::numbers::quantizer::Numbers;
-use crate::schedule::program::{Base, Cube, Format, Unit};
+use crate::schedule::program::{Base, Cube, Format, Program, Unit};
 use crate::target::{
     LARGEST_DILATION, LARGEST_KERNEL, LARGEST_PADDING_AFTER, LARGEST_PADDING_BEFORE, LARGEST_STRIDE, PRA_TRUNCATE, TILE,
 };
@@ -89,7 +89,8 @@ impl Weights {
 }
 
 /// A block of output channels and the input channels that it needs: first and number of physical channels, starting at an atom.
-struct Block {
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
     output: (u32, u32),
     input: (u32, u32),
 }
@@ -127,7 +128,7 @@ impl Lowering<'_> {
         self.computed(number, &name, conv, numbers, &source, &target)
     }
 
-    /// Adds the operations of a convolution.
+    /// Adds the operations of a convolution, with the blocks of channels that take the least time.
     fn computed(
         &mut self,
         number: usize,
@@ -142,8 +143,34 @@ impl Lowering<'_> {
             Format::Feature if numbers.winograd => Mode::Winograd,
             Format::Feature => Mode::Direct,
         };
+        let mut divisions = self.divisions(conv, source, target, mode);
+        if divisions.len() > 1 {
+            divisions.sort_by_cached_key(|blocks| {
+                let mut program = Program::new(String::new(), self.config, self.precision);
+                program.buffers.clone_from(&self.program.buffers);
+                let mut trial = self.with(program);
+                let computed = trial.in_blocks(number, name, conv, numbers, source, target, mode, blocks);
+                computed.map_or(u64::MAX, |()| trial.cost.cycles(&trial.program, |_| false))
+            });
+        }
+        let blocks = divisions.into_iter().next().unwrap_or_default();
+        self.in_blocks(number, name, conv, numbers, source, target, mode, &blocks)
+    }
+
+    /// Adds the operations of a convolution in blocks of channels.
+    fn in_blocks(
+        &mut self,
+        number: usize,
+        name: &str,
+        conv: &Convolution,
+        numbers: &Numbers,
+        source: &View,
+        target: &View,
+        mode: Mode,
+        blocks: &[Block],
+    ) -> Result<(), Error> {
         let stages = self.stages(name, &numbers.stages, source.precision, target, mode)?;
-        for mut part in self.parts(name, conv, source, target, mode)? {
+        for mut part in self.parts(name, conv, source, target, mode, blocks)? {
             let mut packed = pack(conv, numbers, source, target, &part);
             let mut mask = None;
             if let Some((tiles, Surfaces { weights, wmb, wgs })) = self.compressed(&part, &packed) {
@@ -191,7 +218,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The parts of a convolution.
+    /// The parts of a convolution in blocks of channels.
     pub(crate) fn parts(
         &self,
         name: &str,
@@ -199,10 +226,11 @@ impl Lowering<'_> {
         source: &View,
         target: &View,
         mode: Mode,
+        blocks: &[Block],
     ) -> Result<Vec<Part>, Error> {
         let axes = axes(conv, source, target);
         let mut parts = Vec::new();
-        for block in self.blocks(conv, source, target, mode) {
+        for &block in blocks {
             let (weights, kernel, size) = self.weights(name, conv, &block, source.precision, mode)?;
             let mut tiles = Vec::new();
             for (x, y, entries) in self.tiles(name, source, &block, size, axes, mode)? {
@@ -284,8 +312,10 @@ impl Lowering<'_> {
         }
     }
 
-    /// The blocks of a convolution's output channels that take the least time.
-    fn blocks(&self, conv: &Convolution, source: &View, target: &View, mode: Mode) -> Vec<Block> {
+    /// The divisions of a convolution's output channels into blocks that are tried: all channels in one block, which is the only
+    /// one unless there are groups or the convolution buffer does not hold a kernel group, and blocks of powers of two of atoms.
+    /// The first one has the fewest blocks.
+    pub(crate) fn divisions(&self, conv: &Convolution, source: &View, target: &View, mode: Mode) -> Vec<Vec<Block>> {
         let atoms = self.program.atoms();
         let groups = conv.op.group;
         let (per_group, kernels_per_group) = (source.map.of.len() / groups, conv.kernels / groups);
@@ -295,12 +325,9 @@ impl Lowering<'_> {
         let window = if mode == Mode::Winograd { 16 } else { (conv.op.kernel[0] * conv.op.kernel[1]) as u64 };
         let (bank, banks) = (u64::from(self.config.cbuf_bank_bytes()), u64::from(self.config.cbuf_banks));
         let group_kernels = Geometry::of(self.config, source.precision).group_kernels;
-        let pixels = u64::from(target.height) * u64::from(target.width);
-        let set_up = self.cost.part_writes();
-        // Blocks of `size` channels, whether all of them fit the convolution buffer, and their cycles.
-        let cut = |size: u32| -> (bool, u64, Vec<Block>) {
-            let mut blocks = Vec::new();
-            let (mut cycles, mut fits) = (0, true);
+        // Blocks of `size` channels, and whether all of them fit the convolution buffer.
+        let cut = |size: u32| -> (Vec<Block>, bool) {
+            let (mut blocks, mut fits) = (Vec::new(), true);
             for kernels in kernels.chunk_by(|a, b| a.0 / size == b.0 / size) {
                 let first = kernels[0].0 / size * size;
                 let count = kernels[kernels.len() - 1].0 + 1 - first;
@@ -309,30 +336,23 @@ impl Lowering<'_> {
                 let (low, high) = channels.fold((u32::MAX, 0), |(low, high), &c| (low.min(c), high.max(c)));
                 let low = if image { 0 } else { atoms.channels(atoms.place(low as usize).0) as u32 };
                 let input = if image { source.map.extent } else { high + 1 - low };
-                let steps =
-                    u64::from(input.div_ceil(self.config.mac_atomic_c)) * u64::from(count.div_ceil(group_kernels));
                 let kernel = u64::from(input) * window * u64::from(bytes(source.precision));
-                // The registers of an operation are written while the previous one computes. Its first weights are read before it
-                // computes. All of this time is counted, so that loadables do not grow for a small gain.
-                cycles += (steps * window * pixels).max(set_up) + self.cost.hand_over();
-                cycles += self.cost.moving(kernel * u64::from(count));
                 fits &= (kernel * u64::from(group_kernels.min(count))).div_ceil(bank) < banks;
                 blocks.push(Block { output: (first, count), input: (low, input) });
             }
-            (!fits, cycles, blocks)
+            (blocks, fits)
         };
         let extent = atoms.filled(target.map.extent as usize) as u32;
-        // All channels, and powers of two of atoms.
-        let whole = cut(extent);
-        if groups == 1 && !whole.0 {
-            return whole.2;
+        let (whole, whole_fits) = cut(extent);
+        if groups == 1 && whole_fits {
+            return vec![whole];
         }
-        let sizes = std::iter::successors(Some(atoms.elements() as u32), |size| Some(size * 2))
-            .take_while(|&size| size < extent);
-        let all = sizes.map(cut).chain([whole]);
-        all.min_by_key(|(large, cycles, blocks)| (*large, *cycles, blocks.len()))
-            .map(|(.., blocks)| blocks)
-            .unwrap_or_default()
+        let sizes = std::iter::successors(Some(atoms.elements() as u32), |size| Some(size * 2));
+        let sizes: Vec<u32> = sizes.take_while(|&size| size < extent).collect();
+        let all = std::iter::once((whole, whole_fits)).chain(sizes.into_iter().rev().map(cut));
+        let (fitting, larger): (Vec<_>, Vec<_>) = all.partition(|(_, fits)| *fits);
+        let kept = if fitting.is_empty() { larger } else { fitting };
+        kept.into_iter().map(|(blocks, _)| blocks).collect()
     }
 
     /// The parts of a block's output: columns, lines and buffer entries of a slice.

@@ -138,6 +138,14 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// The same state with another program.
+    pub(crate) fn with(&self, program: Program) -> Self {
+        let Self { config, precision, placed, scales, .. } = *self;
+        let (cost, buffers, band, inside) =
+            (self.cost.clone(), self.buffers.clone(), self.band.clone(), self.inside.clone());
+        Self { config, precision, program, placed, scales, cost, buffers, band, inside, warnings: Vec::new() }
+    }
+
     /// The atoms of a tensor's precision.
     pub(crate) fn atoms(&self, tensor: TensorId) -> Atoms {
         Atoms::of(self.config, self.placed.net.precision(tensor, self.precision))

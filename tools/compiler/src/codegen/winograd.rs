@@ -45,7 +45,9 @@ impl Lowering<'_> {
     fn time(&self, step: &Step, conv: &Convolution, mode: Mode) -> Option<u64> {
         let net = &self.placed.net;
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
-        let parts = self.parts(&net.tensors[step.output].name, conv, &source, &target, mode).ok()?;
+        let divisions = self.divisions(conv, &source, &target, mode);
+        let parts =
+            self.parts(&net.tensors[step.output].name, conv, &source, &target, mode, divisions.first()?).ok()?;
         let shapes = Self::shapes(&parts, mode);
         let volume =
             |channels, height, width| Volume { precision: self.precision, ..Volume::int8(channels, height, width) };

@@ -5,7 +5,7 @@
 //! The loops use only the steps and their numbers, and no layouts, parts, buffers or descriptors. Rounding and saturation follow
 //! the documentation of the units.
 
-use nvdla_uapi::desc::Lut;
+use nvdla_uapi::desc::{Lut, LutSlope};
 use nvdla_uapi::reg::values::AluAlgorithm;
 
 use crate::ir::{Pool, PoolKind};
@@ -265,37 +265,55 @@ fn stages(
     saturate(value, bits) as i16
 }
 
-/// Interpolates between two entries of the second table; beyond its ends, returns its first or last entry.
-fn look_up(table: &Lut, value: i64) -> i64 {
+/// Where a value lies in a table.
+enum Place {
+    /// The entries before and behind it, how far it is behind the first one, and the logarithm of their distance.
+    Between([i64; 2], i64, u8),
+    /// The value of the line that continues a table beyond its end.
+    Beyond(i64),
+}
+
+/// The place of a value in the first table, or else in the second one.
+fn place(table: &Lut, value: i64) -> Place {
+    let between = |entries: &[i16], start: u64, select: i8| {
+        let distance = (value - start as i64).max(0);
+        let pair = entries.windows(2).nth((distance >> select) as usize).filter(|_| distance > 0)?;
+        Some(Place::Between([pair[0].into(), pair[1].into()], distance & ((1 << select) - 1), select as u8))
+    };
+    let beyond = |entry: i16, end: u64, slope: LutSlope| {
+        let rise = (value - end as i64) * i64::from(slope.scale);
+        Place::Beyond(saturate(i64::from(entry) + saturate(shift(rise, slope.shifter as u8), 32), 32))
+    };
     let entries = &table.linear_only_table;
-    let (start, select) = (table.linear_only_start as i64, table.linear_only_offset as u8);
-    if value <= start {
-        return entries[0].into();
+    let [start, end] = [table.linear_only_start, table.linear_only_end];
+    between(&table.linear_exp_table, table.linear_exp_start, table.linear_exp_offset)
+        .or_else(|| between(entries, start, table.linear_only_offset))
+        .unwrap_or_else(|| {
+            if value <= start as i64 {
+                beyond(entries[0], start, table.linear_only_underflow_slope)
+            } else {
+                beyond(entries[entries.len() - 1], end, table.linear_only_overflow_slope)
+            }
+        })
+}
+
+/// Interpolates between two entries.
+fn look_up(table: &Lut, value: i64) -> i64 {
+    match place(table, value) {
+        Place::Between([low, high], part, select) => shift(low * ((1 << select) - part) + high * part, select),
+        Place::Beyond(value) => value,
     }
-    let index = ((value - start) >> select) as usize;
-    if index >= entries.len() - 1 {
-        return entries[entries.len() - 1].into();
-    }
-    let part = (value - start) & ((1 << select) - 1);
-    let (low, high) = (i64::from(entries[index]), i64::from(entries[index + 1]));
-    shift(low * ((1 << select) - part) + high * part, select)
 }
 
 /// CDP's factor: as [`look_up`], interpolated with a fraction of 16 bits.
 fn normalising_factor(table: &Lut, sum: i64) -> i64 {
-    let entries = &table.linear_only_table;
-    let (start, select) = (table.linear_only_start as i64, table.linear_only_offset as u32);
-    let index = ((sum - start) >> select) as usize;
-    if sum <= start {
-        return entries[0].into();
+    match place(table, sum) {
+        Place::Between([low, high], part, select) => {
+            let part = if select > 16 { part >> (select - 16) } else { part << (16 - select) };
+            low + shift((high - low) * part, 16)
+        }
+        Place::Beyond(value) => value,
     }
-    if index >= entries.len() - 1 {
-        return entries[entries.len() - 1].into();
-    }
-    let part = (sum - start) & ((1 << select) - 1);
-    let part = if select > 16 { part >> (select - 16) } else { part << (16 - select) };
-    let (low, high) = (i64::from(entries[index]), i64::from(entries[index + 1]));
-    low + shift((high - low) * part, 16)
 }
 
 fn pooled(pool: &Pool, input: &[i16], from: [u32; 3], bits: u32, (c, y, x): (u32, u32, u32)) -> i16 {

@@ -10,6 +10,7 @@ use crate::net::step::{Combine, Convolution, Kind, Net, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
     algorithm, exponent, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
 };
+use crate::numbers::tables::closest;
 use crate::numbers::tails;
 use nvdla_runtime::half;
 
@@ -133,7 +134,7 @@ impl Quantizer<'_> {
     /// range. The first table has closer entries in the part of the range where they reduce the largest error most, and has
     /// priority.
     pub(crate) fn float_table(&mut self, name: &str, function: &dyn Fn(f64) -> f64, low: f64, high: f64) {
-        let [low, high] = tails::shortened(function, [low, high], true);
+        let [low, high] = tails::shortened(function, [low, high], true, tails::ERROR);
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
         let close = LUT_LINEAR_EXP_ENTRIES - 1;
         let select = exponent((high - low).max(1e-3) / entries as f64);
@@ -159,32 +160,7 @@ impl Quantizer<'_> {
             })
         };
         let values: Vec<f64> = (0..=entries).map(|index| at(start + index as f64 * step)).collect();
-        // The largest error of linear interpolation between `count` entries that begin at an argument.
-        let error = |first: f64, step: f64, count: usize| {
-            let lines = (0..count * 4).map(|quarter| {
-                let (x, part) = (first + (quarter / 4) as f64 * step, (quarter % 4) as f64 / 4.0);
-                let line = at(x) * (1.0 - part) + at(x + step) * part;
-                (at(x + part * step) - line).abs()
-            });
-            lines.fold(0f64, f64::max)
-        };
-        let errors: Vec<f64> = (0..entries).map(|index| error(start + index as f64 * step, step, 1)).collect();
-        let most = |errors: &[f64]| errors.iter().copied().fold(0f64, f64::max);
-        let worst = (0..entries).max_by(|&a, &b| errors[a].total_cmp(&errors[b])).unwrap_or(0);
-        // Error, first entry of the second table, and by how many powers of two the first table's entries are closer.
-        let mut best = (f64::INFINITY, 0, 0);
-        for closer in 1..=close.ilog2() {
-            let covered = close >> closer;
-            for first in (worst + 1).saturating_sub(covered)..=worst.min(entries - covered) {
-                let outside = most(&errors[..first]).max(most(&errors[first + covered..]));
-                let within = error(start + first as f64 * step, step / f64::from(1 << closer), close);
-                let largest = outside.max(within);
-                if largest < best.0 {
-                    best = (largest, first, closer);
-                }
-            }
-        }
-        let (error, first, closer) = best;
+        let (error, first, closer) = closest(&|index| at(start + index * step), u32::MAX);
         let (begin, near) = (start + first as f64 * step, step / f64::from(1 << closer));
         let single = |value: f64| u64::from((value as f32).to_bits());
         let end = start + entries as f64 * step;

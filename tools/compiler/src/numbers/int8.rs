@@ -2,8 +2,7 @@
 
 //! The numbers of a step in int8 or int16. [`crate::numbers::quantizer`] explains values, units and scales.
 
-use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
-use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
+use nvdla_uapi::reg::values::AluAlgorithm;
 
 use crate::error::Error;
 use crate::ir;
@@ -13,6 +12,7 @@ use crate::numbers::quantizer::{
     algorithm, exponent, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages,
     XActivation, SUM_BITS, X, Y,
 };
+use crate::numbers::tables::Table;
 use crate::options::Bytes;
 use crate::quantize::{bias_values, round_plane, Factor, Granularity, LARGEST};
 use crate::target::{LARGEST_WIDE, PRA_TRUNCATE};
@@ -344,9 +344,14 @@ impl Quantizer<'_> {
             }
             if let Some(PostOp::Table(unary, low, high)) = pipe.table.map(|table| &step.post_ops[table]) {
                 let own = self.scales[step.output].scale;
-                y.table = Some(self.tables.len());
                 let function = |x: f64| f64::from(unary.apply(x as f32));
-                unit = self.table(&name, &function, (f64::from(*low), f64::from(*high)), unit, own);
+                let range = [f64::from(*low), f64::from(*high)];
+                let table = match self.shared.get(&step.output) {
+                    Some(&shared) => Table::new(&function, shared, unit, true),
+                    None => Table::new(&function, range, unit, false),
+                };
+                let (number, entry) = self.table(&name, &function, range, &table, own);
+                (y.table, unit) = (Some(number), entry);
             }
             stages.y = Some(y);
         }
@@ -366,54 +371,21 @@ impl Quantizer<'_> {
         (stages.out, stages.offset) = (Some(factor), offset as i32);
         Ok(stages)
     }
-    /// A table of a function from `low` to `high`, for arguments in steps of `unit`. Returns the step of its entries.
+
+    /// Adds a table unless it is there: its number, and the step of its entries. `own` is the scale of its output.
     pub(crate) fn table(
         &mut self,
         name: &str,
         function: &dyn Fn(f64) -> f64,
-        (low, high): (f64, f64),
-        unit: f64,
+        range: [f64; 2],
+        table: &Table,
         own: f64,
-    ) -> f64 {
-        let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
-        let select = exponent((high - low).max(1e-6) / unit / entries as f64 - 1e-9).max(0.0);
-        let start = (low / unit).floor();
-        let at = |index: f64| function((start + index * select.exp2()) * unit);
-        let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
-        let values: Vec<f64> = (0..=entries).map(|index| finite(at(index as f64))).collect();
-        let largest = values.iter().fold(1e-12f64, |largest, value| largest.max(value.abs()));
-        let step = largest / f64::from(i16::MAX);
-        let entry = |value: f64| (value / step).round() as i16;
-        let mut table = Lut {
-            linear_exp_start: start as i64 as u64,
-            linear_exp_end: (start + entries as f64 * select.exp2()) as i64 as u64,
-            linear_exp_offset: (select + 2.0) as i8,
-            linear_only_offset: select as i8,
-            linear_exp_underflow_slope: LutSlope::default(),
-            hybrid_priority: LutTable::Lo,
-            underflow_priority: LutTable::Lo,
-            overflow_priority: LutTable::Lo,
-            method: LutFunction::Linear,
-            ..Lut::default()
-        };
-        table.linear_only_start = table.linear_exp_start;
-        table.linear_only_end = table.linear_exp_end;
-        for (entry_of, value) in table.linear_only_table.iter_mut().zip(&values) {
-            *entry_of = entry(*value);
+    ) -> (usize, f64) {
+        self.errors.push((name.to_owned(), table.error(function, range) / own));
+        let number = self.tables.iter().position(|other| *other == table.lut).unwrap_or(self.tables.len());
+        if number == self.tables.len() {
+            self.tables.push(table.lut);
         }
-        for (index, entry_of) in table.linear_exp_table.iter_mut().enumerate() {
-            *entry_of = entry(values[index * entries / (LUT_LINEAR_EXP_ENTRIES - 1)]);
-        }
-        let error = (0..entries * 4)
-            .map(|quarter| {
-                let index = quarter as f64 / 4.0;
-                let (whole, part) = (quarter / 4, index.fract());
-                let line = values[whole] * (1.0 - part) + values[whole + 1] * part;
-                (finite(at(index)) - line).abs()
-            })
-            .fold(0f64, f64::max);
-        self.errors.push((name.to_owned(), error / own));
-        self.tables.push(table);
-        step
+        (number, table.step)
     }
 }

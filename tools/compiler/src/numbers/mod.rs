@@ -6,4 +6,5 @@ pub(crate) mod doubts;
 pub mod fp16;
 pub mod int8;
 pub mod quantizer;
+pub(crate) mod tables;
 pub mod tails;

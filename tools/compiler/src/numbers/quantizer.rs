@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::ir::Ranges;
 use crate::net::step::Mode;
 use crate::net::step::{may_saturate, Combine, Kind, Lrn, Net, Pipe, PostOp, Step, TensorId};
+use crate::numbers::tables::{self, Table, User};
 use crate::passes::inputs::Inputs;
 use crate::quantize::{Factor, Granularity, LARGEST};
 
@@ -190,6 +191,8 @@ pub struct Quantizer<'a> {
     pub precision: Precision,
     /// How weights are scaled.
     pub granularity: Granularity,
+    /// The ranges of lookup tables that steps share, by their outputs.
+    pub shared: HashMap<TensorId, [f64; 2]>,
     /// Lookup tables so far.
     pub tables: Vec<Lut>,
     /// The largest error of each table, in steps of the output, with the tensor's name.
@@ -218,6 +221,10 @@ impl Quantizer<'_> {
     /// The numbers of all steps. `mode` gives the mode of a convolution.
     pub(crate) fn steps(&mut self, mode: impl Fn(&Step) -> Mode) -> Result<Vec<Numbers>, Error> {
         let net = self.net;
+        if self.precision != Precision::Fp16 {
+            let users = net.steps.iter().filter_map(|step| self.table_user(step)).collect();
+            self.shared = tables::shared(users);
+        }
         let numbers = net.steps.iter().map(|step| match step.kind {
             Kind::Convolution(_) => self.step(step, mode(step)),
             Kind::Copy => self.step(step, Mode::Direct),
@@ -244,23 +251,42 @@ impl Quantizer<'_> {
         }
     }
 
+    /// A step in 8 bits that ends with a table of arguments whose unit X1 can choose.
+    fn table_user(&self, step: &Step) -> Option<User> {
+        let conv = matches!(step.kind, Kind::Convolution(_));
+        let narrow = !step.reads().chain([step.output]).any(|id| self.net.tensors[id].wide);
+        if !narrow || !(conv || step.kind == Kind::Copy) {
+            return None;
+        }
+        let pipe = Pipe::assign(self.inputs.config, conv, &step.post_ops, may_saturate(self.net, step.output))?;
+        let combines = pipe.x2.is_some_and(|x2| matches!(step.post_ops[x2], PostOp::With(..)));
+        match step.post_ops[pipe.table.filter(|_| pipe.y.is_none() && !combines)?] {
+            PostOp::Table(function, low, high) => {
+                let (output, range) = (step.output, [low, high].map(f64::from));
+                Some(User { output, function, range, scale: self.scales[output].scale })
+            }
+            _ => None,
+        }
+    }
+
     /// The numbers of a normalisation. In int8 the table's argument is the sum of squares of integers.
     pub fn normalisation(&mut self, step: &Step, lrn: &Lrn) -> Result<Numbers, Error> {
         let name = self.net.tensors[step.output].name.clone();
-        let table = self.tables.len();
         let range = self.net.tensors[step.inputs[0]].range;
-        let out = if self.precision == Precision::Fp16 {
+        let (table, out) = if self.precision == Precision::Fp16 {
             let largest = range.map_or(8.0, |range| f64::from(range.min.abs().max(range.max.abs())));
             let most = largest * largest * lrn.size as f64;
             self.float_table(&name, &|sum| lrn.factor(sum), 0.0, most);
-            Factor { scale: 1, truncate: 0 }
+            (self.tables.len() - 1, Factor { scale: 1, truncate: 0 })
         } else {
             let own = self.scales[step.inputs[0]].scale;
             let most = LARGEST * LARGEST * lrn.size as f64;
             // The scale of the factor in the table.
             let (square, target) = (own * own, self.scales[step.output].scale);
-            let unit = self.table(&name, &|sum| lrn.factor(sum), (0.0, most * square), square, target / own / LARGEST);
-            Factor::nearest(&name, unit * own / target)?
+            let (function, range) = (|sum| lrn.factor(sum), [0.0, most * square]);
+            let table = Table::new(&function, range, square, false);
+            let (number, unit) = self.table(&name, &function, range, &table, target / own / LARGEST);
+            (number, Factor::nearest(&name, unit * own / target)?)
         };
         Ok(Numbers { normalisation: Some((table, out)), ..Numbers::default() })
     }
@@ -277,6 +303,9 @@ impl Quantizer<'_> {
             return None;
         }
         if let (Some(PostOp::Table(_, low, high)), None) = (pipe.table.map(|table| &step.post_ops[table]), pipe.y) {
+            if let Some([low, high]) = self.shared.get(&step.output) {
+                return Some(((high - low) / 256.0 / tables::UNITS, 0));
+            }
             let range = f64::from(high - low).max(1e-6);
             let select = exponent(range / 256.0 / finest).max(0.0);
             return Some((range / 256.0 / select.exp2(), 0));

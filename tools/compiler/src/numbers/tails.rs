@@ -5,8 +5,8 @@
 //! Sigmoid, SiLU, ELU and similar functions approach a line on both sides. If a table also covered the arguments where they are
 //! nearly a line, its entries would be too far apart where they bend.
 
-/// The largest error of a line in place of the function: the least normal number of fp16.
-const ERROR: f64 = 1.0 / 16384.0;
+/// The largest error of a line in place of a function in fp16: the least normal number.
+pub(crate) const ERROR: f64 = 1.0 / 16384.0;
 /// The largest difference of the slopes of a line, taken at two distances.
 const BEND: f64 = 1e-3;
 /// The least distance from the end of a table to where the function is a line.
@@ -26,8 +26,8 @@ pub(crate) fn slope(function: &dyn Fn(f64) -> f64, end: f64, length: f64) -> f64
 }
 
 /// Moves both ends of a range towards 0 while a line beyond them is as good as the function, and the range is not empty. Without
-/// `sloped` the line has slope 0.
-pub(crate) fn shortened(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], sloped: bool) -> [f64; 2] {
+/// `sloped` the line has slope 0. `error` is the largest error of the line.
+pub(crate) fn shortened(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], sloped: bool, error: f64) -> [f64; 2] {
     let moved = |mut end: f64, other: f64| loop {
         let closer = end / 2.0;
         let empty = (other - closer) * (other - end) <= 0.0;
@@ -35,7 +35,7 @@ pub(crate) fn shortened(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], sl
         let line = |x: f64| function(closer) + (x - closer) * slope;
         let fits = |part: i32| {
             let x = closer + (end - closer) * f64::from(part) / 64.0;
-            (line(x) - function(x)).abs() <= ERROR
+            (line(x) - function(x)).abs() <= error
         };
         if closer.abs() < 1.0 || empty || !(1..=64).all(fits) {
             return end;
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn tables_cover_what_bends() {
         // In halves, as integers.
-        let ends = |unary, range, sloped| shortened(&of(unary), range, sloped).map(|end| (2.0 * end) as i32);
+        let ends = |unary, range, sloped| shortened(&of(unary), range, sloped, ERROR).map(|end| (2.0 * end) as i32);
         assert_eq!(ends(Unary::Sigmoid, [-512.0, 4.0], false), [-32, 8]);
         assert_eq!(ends(Unary::Silu, [-512.0, 512.0], false), [-32, 1024]);
         assert_eq!(ends(Unary::Silu, [-512.0, 512.0], true), [-32, 32]);

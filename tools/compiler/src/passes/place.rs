@@ -295,14 +295,13 @@ impl Placer<'_> {
                     map
                 }
                 Kind::Concat(_) => {
-                    let mut of = Vec::new();
-                    let mut base = 0;
+                    let (mut of, mut extent) = (Vec::new(), 0);
                     for &input in &step.inputs {
-                        let map = self.map(input);
+                        let (map, base) = (self.map(input), self.filled(extent));
                         of.extend(map.of.iter().map(|at| base + at));
-                        base += self.filled(map.extent);
+                        extent = base + map.extent;
                     }
-                    Map { of: of.into(), extent: base }
+                    Map { of: of.into(), extent }
                 }
                 Kind::Slice { start, step: by } => {
                     let map = self.map(step.inputs[0]);
@@ -415,6 +414,7 @@ impl Placer<'_> {
                     step.kind,
                     Kind::Convolution(_)
                         | Kind::Copy
+                        | Kind::Concat(_)
                         | Kind::Pool(_)
                         | Kind::Softmax(_)
                         | Kind::Lrn(_)
@@ -449,12 +449,15 @@ impl Placer<'_> {
     /// The buffer of each tensor. Parts of a concatenation are in its buffer if possible.
     fn positions(&mut self) -> HashMap<TensorId, Position> {
         let mut fixed: HashMap<TensorId, (TensorId, [u32; 3])> = HashMap::new();
-        // The tensor of which another one is a reordering of channels, if any. A part of a larger tensor does not count.
         let tensors: Vec<[u32; 3]> = self.net.tensors.iter().map(|tensor| tensor.shape).collect();
-        let resolve = |aliases: &HashMap<TensorId, Alias>, tensor: TensorId| {
-            follow(aliases, tensor, |alias, tensor| {
-                alias.starts_at_origin() && tensors[alias.of][1..] == tensors[tensor][1..]
-            })
+        let behind = |at: [u32; 3], offset: [u32; 3]| [0, 1, 2].map(|axis| at[axis] + offset[axis]);
+        // The tensor that has the elements of another one, and where they begin in it.
+        let resolve = |aliases: &HashMap<TensorId, Alias>, mut tensor: TensorId| {
+            let mut start = [0; 3];
+            while let Some(alias) = aliases.get(&tensor).filter(|alias| alias.step == 1) {
+                (tensor, start) = (alias.of, behind(start, alias.start));
+            }
+            (tensor, start)
         };
         let mut copies: Vec<(usize, Step)> = Vec::new();
         let own: HashSet<TensorId> = self.net.inputs.iter().chain(&self.net.outputs).copied().collect();
@@ -473,31 +476,48 @@ impl Placer<'_> {
                     Some(at)
                 })
                 .collect();
-            let behind = |at: [u32; 3], offset: [u32; 3]| [0, 1, 2].map(|axis| at[axis] + offset[axis]);
+            let placed = |input: TensorId| {
+                let (tensor, start) = resolve(&self.aliases, input);
+                fixed.get(&tensor).map(|&(root, at)| (root, behind(at, start)))
+            };
             // All parts are already in the buffer of a later concatenation, at the same relative positions.
-            let first = fixed.get(&resolve(&self.aliases, step.inputs[0])).copied();
+            let first = placed(step.inputs[0]);
             let together = first.is_some_and(|(root, at)| {
-                step.inputs.iter().zip(&offsets).all(|(&input, offset)| {
-                    fixed.get(&resolve(&self.aliases, input)) == Some(&(root, behind(at, *offset)))
-                })
+                let mut parts = step.inputs.iter().zip(&offsets);
+                parts.all(|(&input, offset)| placed(input) == Some((root, behind(at, *offset))))
             });
             let (root, at) = match (fixed.get(&step.output), first) {
                 (Some(&position), _) => position,
-                (None, Some(position)) if together => position,
+                (None, Some(position)) if together && !own.contains(&step.output) => position,
                 _ => (step.output, [0; 3]),
             };
             fixed.insert(step.output, (root, at));
-            for (part, (&input, offset)) in step.inputs.iter().zip(&offsets).enumerate() {
-                let here = (root, behind(at, *offset));
-                let tensor = resolve(&self.aliases, input);
+            // The tensor of each part, and where it begins if the part is in its place. All parts of a tensor together are as large
+            // as it is, or some are elsewhere.
+            let size = |id: TensorId| -> u64 {
+                let [_, height, width] = tensors[id];
+                let surfaces = self.atoms.surfaces(self.map(id).extent as usize) as u32;
+                [surfaces, height, width].map(u64::from).iter().product()
+            };
+            let mut homes = Vec::new();
+            let mut sizes: HashMap<(TensorId, [u32; 3]), u64> = HashMap::new();
+            for (&input, offset) in step.inputs.iter().zip(&offsets) {
+                let ((tensor, start), here) = (resolve(&self.aliases, input), behind(at, *offset));
+                let home = (tensor, [0, 1, 2].map(|axis| here[axis].wrapping_sub(start[axis])));
+                *sizes.entry(home).or_default() += size(input);
+                homes.push(home);
+            }
+            let whole: Vec<bool> = homes.iter().map(|home| sizes[home] == size(home.0)).collect();
+            for (part, &input) in step.inputs.iter().enumerate() {
+                let here = (root, behind(at, offsets[part]));
+                let (tensor, home) = homes[part];
                 // Only copies can write one pixel whose atoms are not adjacent.
                 let apart = tensors[input][1..] == [1, 1] && tensors[root][1..] != [1, 1];
                 let movable = !own.contains(&tensor) && !self.aliases.contains_key(&tensor) && !apart;
-                let same_size = self.map(tensor).extent <= self.filled(self.map(input).extent);
                 match fixed.get(&tensor) {
-                    Some(&position) if position == here => {}
-                    None if movable && same_size => {
-                        fixed.insert(tensor, here);
+                    Some(&position) if position == (root, home) => {}
+                    None if movable && whole[part] => {
+                        fixed.insert(tensor, (root, home));
                     }
                     _ => {
                         let copy = self.net.like(input);

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Lookup tables of integers, and which steps share one.
+//!
+//! Loading a table takes 334 register writes while SDP is idle, so the steps with one function have one table where their outputs
+//! allow it. X1 brings the arguments of all of them to the same unit, and the output converter takes the table's step.
+
+use std::collections::HashMap;
+
+use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
+use nvdla_uapi::reg::values::{LutFunction, LutTable};
+
+use crate::ir::Unary;
+use crate::net::step::TensorId;
+use crate::numbers::tails;
+
+/// Units between two entries of a shared table.
+pub(crate) const UNITS: f64 = 1024.0;
+/// The error of a shared table in steps of an output, up to which it takes the place of a table of its own. Rounding the output has
+/// errors of up to half a step.
+const ERROR: f64 = 0.125;
+/// Arguments at which the error of a table is computed.
+const SAMPLES: usize = 1024;
+
+/// A table of integers.
+pub(crate) struct Table {
+    pub(crate) lut: Lut,
+    /// The step of its entries.
+    pub(crate) step: f64,
+    /// The unit of its arguments.
+    unit: f64,
+}
+
+impl Table {
+    /// A table of a function from `low` to `high`, for arguments in steps of `unit`. The first table has closer entries in the part
+    /// of the range where they reduce the largest error most. With `sloped` the function continues as a line beyond the range;
+    /// otherwise it stays the same.
+    pub(crate) fn new(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], unit: f64, sloped: bool) -> Self {
+        let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
+        let close = LUT_LINEAR_EXP_ENTRIES - 1;
+        let select = ((high - low).max(1e-6) / unit / entries as f64 - 1e-9).log2().ceil().max(0.0);
+        let start = (low / unit).floor();
+        let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
+        let at = |index: f64| finite(function((start + index * select.exp2()) * unit));
+        let values: Vec<f64> = (0..=entries).map(|index| at(index as f64)).collect();
+        let (_, first, closer) = closest(&at, select as u32);
+        let near = (select - f64::from(closer)).exp2();
+        let begin = start + first as f64 * select.exp2();
+        let step = values.iter().fold(1e-12f64, |largest, value| largest.max(value.abs())) / f64::from(i16::MAX);
+        let entry = |value: f64| (value / step).round() as i16;
+        let end = start + entries as f64 * select.exp2();
+        let slope = |end: f64, length: f64| {
+            let rise = if sloped { tails::slope(function, end * unit, length * unit) * unit / step } else { 0.0 };
+            let shift = (f64::from(i16::MAX) / rise.abs()).log2().floor().min(15.0);
+            let fits = rise != 0.0 && shift >= 0.0;
+            let of = || LutSlope { scale: (rise * shift.exp2()).round() as i16, shifter: shift as i8 };
+            if fits {
+                of()
+            } else {
+                LutSlope::default()
+            }
+        };
+        let mut lut = Lut {
+            linear_exp_start: begin as i64 as u64,
+            linear_exp_end: (begin + close as f64 * near) as i64 as u64,
+            linear_exp_offset: near.log2() as i8,
+            linear_only_start: start as i64 as u64,
+            linear_only_end: end as i64 as u64,
+            linear_only_offset: select as i8,
+            linear_only_underflow_slope: slope(start, start - end),
+            linear_only_overflow_slope: slope(end, end - start),
+            hybrid_priority: LutTable::Le,
+            underflow_priority: LutTable::Lo,
+            overflow_priority: LutTable::Lo,
+            method: LutFunction::Linear,
+            ..Lut::default()
+        };
+        for (entry_of, value) in lut.linear_only_table.iter_mut().zip(&values) {
+            *entry_of = entry(*value);
+        }
+        for (index, entry_of) in lut.linear_exp_table.iter_mut().enumerate() {
+            *entry_of = entry(at(first as f64 + index as f64 * near / select.exp2()));
+        }
+        Self { lut, step, unit }
+    }
+
+    /// What it gives for an argument, before the result is rounded.
+    fn value(&self, x: f64) -> f64 {
+        let Self { lut, step, unit } = self;
+        let position = |start: u64, select: i8| (x / unit - start as i64 as f64) / f64::from(select).exp2();
+        let line = |entries: &[i16], position: f64| {
+            let index = (position.floor() as usize).min(entries.len() - 2);
+            let [low, high] = [index, index + 1].map(|index| f64::from(entries[index]));
+            low + (high - low) * (position - index as f64)
+        };
+        let beyond = |entry: i16, end: u64, slope: LutSlope| {
+            f64::from(entry) + (x / unit - end as i64 as f64) * f64::from(slope.scale) / f64::from(slope.shifter).exp2()
+        };
+        let near = position(lut.linear_exp_start, lut.linear_exp_offset);
+        let far = position(lut.linear_only_start, lut.linear_only_offset);
+        let (close, entries) = (&lut.linear_exp_table, &lut.linear_only_table);
+        step * if near > 0.0 && near < (close.len() - 1) as f64 {
+            line(close, near)
+        } else if far < 0.0 {
+            beyond(entries[0], lut.linear_only_start, lut.linear_only_underflow_slope)
+        } else if far >= (entries.len() - 1) as f64 {
+            beyond(entries[entries.len() - 1], lut.linear_only_end, lut.linear_only_overflow_slope)
+        } else {
+            line(entries, far)
+        }
+    }
+
+    /// The largest error from `low` to `high`.
+    pub(crate) fn error(&self, function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2]) -> f64 {
+        let errors = (0..=SAMPLES).map(|at| {
+            let x = low + (high - low) * at as f64 / SAMPLES as f64;
+            let value = function(x);
+            if value.is_finite() {
+                (self.value(x) - value).abs()
+            } else {
+                0.0
+            }
+        });
+        errors.fold(0.0, f64::max)
+    }
+}
+
+/// Where 65 entries between 257 others reduce the largest error of linear interpolation most: the largest error, the first of the
+/// others, and by how many powers of two they are closer, at most `most`. `at` gives the function at a position among the others.
+pub(crate) fn closest(at: &dyn Fn(f64) -> f64, most: u32) -> (f64, usize, u32) {
+    let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
+    let close = LUT_LINEAR_EXP_ENTRIES - 1;
+    let error = |first: f64, step: f64, count: usize| {
+        let lines = (0..count * 4).map(|quarter| {
+            let (x, part) = (first + (quarter / 4) as f64 * step, (quarter % 4) as f64 / 4.0);
+            let line = at(x) * (1.0 - part) + at(x + step) * part;
+            (at(x + part * step) - line).abs()
+        });
+        lines.fold(0f64, f64::max)
+    };
+    let errors: Vec<f64> = (0..entries).map(|index| error(index as f64, 1.0, 1)).collect();
+    let largest = |errors: &[f64]| errors.iter().copied().fold(0f64, f64::max);
+    let worst = (0..entries).max_by(|&a, &b| errors[a].total_cmp(&errors[b])).unwrap_or(0);
+    let mut best = (f64::INFINITY, 0, 0);
+    for closer in 1..=close.ilog2().min(most) {
+        let covered = close >> closer;
+        for first in (worst + 1).saturating_sub(covered)..=worst.min(entries - covered) {
+            let outside = largest(&errors[..first]).max(largest(&errors[first + covered..]));
+            let within = error(first as f64, 1.0 / f64::from(1 << closer), close);
+            if outside.max(within) < best.0 {
+                best = (outside.max(within), first, closer);
+            }
+        }
+    }
+    best
+}
+
+/// A step that ends with a table whose arguments may have any unit.
+pub(crate) struct User {
+    pub(crate) output: TensorId,
+    pub(crate) function: Unary,
+    /// The range of its arguments.
+    pub(crate) range: [f64; 2],
+    /// The scale of its output.
+    pub(crate) scale: f64,
+}
+
+/// The ranges of shared tables, by the tensors that are made with them.
+pub(crate) fn shared(users: Vec<User>) -> HashMap<TensorId, [f64; 2]> {
+    let mut ranges = HashMap::new();
+    let mut users = users;
+    while let Some(function) = users.first().map(|user| user.function) {
+        let (mut of_one, others): (Vec<User>, Vec<User>) =
+            users.into_iter().partition(|user| user.function == function);
+        users = others;
+        let function = |x: f64| f64::from(function.apply(x as f32));
+        let own = |user: &User| {
+            let table = Table::new(&function, user.range, (user.range[1] - user.range[0]) / 256.0 / UNITS, false);
+            (table.error(&function, user.range)).max(ERROR * user.scale)
+        };
+        let mut most: Vec<f64> = of_one.iter().map(own).collect();
+        // A table for all, one for those whose outputs have too small steps for it, and so on.
+        while of_one.len() > 1 {
+            let [low, high] = of_one
+                .iter()
+                .fold([f64::MAX, f64::MIN], |[low, high], user| [low.min(user.range[0]), high.max(user.range[1])]);
+            let finest = most.iter().copied().fold(f64::MAX, f64::min);
+            let range = tails::shortened(&function, [low, high], true, finest / 2.0);
+            let table = Table::new(&function, range, (range[1] - range[0]) / 256.0 / UNITS, true);
+            let fits = |(user, most): &(User, f64)| table.error(&function, user.range) <= *most;
+            let (sharing, rest): (Vec<_>, Vec<_>) = of_one.into_iter().zip(most).partition(fits);
+            let alone = sharing.len() < 2;
+            ranges.extend(sharing.into_iter().filter(|_| !alone).map(|(user, _)| (user.output, range)));
+            (of_one, most) = if alone { Default::default() } else { rest.into_iter().unzip() };
+        }
+    }
+    ranges
+}
