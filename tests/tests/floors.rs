@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use nvdla_tests::sources::{is_name, words, Word};
 
 /// Roots of the crates that are searched.
-const ROOTS: [&str; 26] = [
+const ROOTS: [&str; 28] = [
     "uapi/src/lib.rs",
     "kmd/engine/src/lib.rs",
     "kmd/linux/main.rs",
@@ -35,7 +35,9 @@ const ROOTS: [&str; 26] = [
     "umd/cli/src/lib.rs",
     "umd/capi/src/lib.rs",
     "umd/python/src/lib.rs",
+    "umd/frameworks/src/lib.rs",
     "umd/onnxruntime/src/lib.rs",
+    "umd/delegate/src/lib.rs",
     "umd/cli/src/bin/nvdla.rs",
     "umd/cli/src/bin/nvdla_runtime.rs",
     "tools/model/src/lib.rs",

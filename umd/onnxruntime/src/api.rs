@@ -9,29 +9,14 @@ use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::marker::PhantomData;
 use std::ptr;
 
+use nvdla_frameworks::kernel::Tensors;
+use nvdla_frameworks::tensor::Kind;
+use nvdla_frameworks::{Failure, Result};
+
 use crate::sys;
 
 /// The version of the interface that this library asks for. Newer runtimes have it too.
 pub(crate) const VERSION: u32 = 23;
-
-/// What went wrong, as a text for the user.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Failure(pub(crate) String);
-
-impl From<String> for Failure {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl From<&str> for Failure {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// A value of ONNX Runtime, for the duration of a call.
 pub(crate) struct Ref<'a, T>(*const T, PhantomData<&'a T>);
@@ -83,7 +68,7 @@ macro_rules! call {
             // SAFETY: the table is ONNX Runtime's for version 23, and the arguments are what the header requires: values that
             // ONNX Runtime gave for this call, and places of this function.
             Some(function) => api.done(unsafe { function($($argument),*) }),
-            None => Err($crate::api::Failure(concat!("ONNX Runtime has no ", stringify!($function)).to_owned())),
+            None => Err(nvdla_frameworks::Failure(concat!("ONNX Runtime has no ", stringify!($function)).to_owned())),
         }
     }};
 }
@@ -438,26 +423,29 @@ pub(crate) struct Kernel<'a> {
     _call: PhantomData<&'a ()>,
 }
 
-impl<'a> Kernel<'a> {
+impl Kernel<'_> {
     /// # Safety
     ///
     /// The context is ONNX Runtime's, and valid for the lifetime.
     pub(crate) unsafe fn new(api: Api, context: *mut sys::OrtKernelContext) -> Self {
         Self { api, context, _call: PhantomData }
     }
+}
 
-    pub(crate) fn input(&self, index: usize) -> Result<Tensor<'a>> {
+impl Tensors for Kernel<'_> {
+    fn input(&self, place: usize) -> Result<(Kind, &[u8])> {
         let mut value = ptr::null();
-        call!(self.api, KernelContext_GetInput(self.context, index, &raw mut value))?;
+        call!(self.api, KernelContext_GetInput(self.context, place, &raw mut value))?;
         // SAFETY: the input lives as long as the call.
-        let value = unsafe { Ref::new(value) }.ok_or_else(|| Failure(format!("input {index} is missing")))?;
-        self.api.tensor(value)
+        let value = unsafe { Ref::new(value) }.ok_or_else(|| Failure(format!("input {place} is missing")))?;
+        let tensor = self.api.tensor(value)?;
+        Ok((Kind::try_from(tensor.kind)?, tensor.bytes))
     }
 
-    /// Makes an output, and calls `fill` with its bytes. Outputs that nothing reads are left out.
-    pub(crate) fn output(&self, index: usize, shape: &[i64], fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
+    fn output(&self, place: usize, shape: &[usize], fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
+        let shape: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
         let (mut value, mut data, mut size) = (ptr::null_mut(), ptr::null_mut(), 0);
-        call!(self.api, KernelContext_GetOutput(self.context, index, shape.as_ptr(), shape.len(), &raw mut value))?;
+        call!(self.api, KernelContext_GetOutput(self.context, place, shape.as_ptr(), shape.len(), &raw mut value))?;
         if value.is_null() {
             return Ok(());
         }
@@ -485,15 +473,4 @@ pub(crate) unsafe fn text_of(text: *const c_char) -> String {
     }
     // SAFETY: the caller's.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
-/// An error with its causes.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }

@@ -10,10 +10,12 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 use std::sync::Arc;
 
-use crate::api::{text_of, Api, Failure, Kernel, Ref, Result, VERSION};
+use nvdla_frameworks::device::Devices;
+use nvdla_frameworks::kernel::Runner;
+use nvdla_frameworks::{Failure, Result};
+
+use crate::api::{text_of, Api, Kernel, Ref, VERSION};
 use crate::compatibility;
-use crate::device::Devices;
-use crate::kernel::Runner;
 use crate::options::Options;
 use crate::provider::{Provider, NAME};
 use crate::sys;
@@ -397,7 +399,7 @@ unsafe extern "C" fn compute(
     };
     guard(info.api, || {
         let times =
-            info.runner.run(kernel).map_err(|Failure(reason)| Failure(format!("\"{}\": {reason}", info.name)))?;
+            info.runner.run(&kernel).map_err(|Failure(reason)| Failure(format!("\"{}\": {reason}", info.name)))?;
         // SAFETY: ONNX Runtime releases the infos before their provider.
         let provider = &unsafe { &*info.ep }.provider;
         if provider.profiles() {

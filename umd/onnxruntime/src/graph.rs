@@ -9,8 +9,9 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use nvdla_compiler::import::onnx::proto;
+use nvdla_frameworks::{Failure, Result};
 
-use crate::api::{Api, Attribute, Failure, Graph, Node, Result, Tensor, ValueInfo};
+use crate::api::{Api, Attribute, Graph, Node, Tensor, ValueInfo};
 use crate::sys;
 
 /// The greatest number of bytes of a model's constants: sizes of NVDLA's memories have 32 bits, and weights in half precision

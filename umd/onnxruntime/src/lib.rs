@@ -5,9 +5,8 @@
 //! ```text
 //! lib          the functions that ONNX Runtime finds in the library
 //! entries      the tables of functions: factory, provider, and compiled node
-//! provider     claims nodes and makes runners
+//! provider     claims nodes and makes runners (`nvdla_frameworks`)
 //!   graph      ONNX Runtime's graph as the compiler's model
-//!   kernel     runs a group;  tensor: its elements;  device: the devices that sessions share
 //!   payload    a group in an EPContext node;  compatibility: the hardware that it is for
 //! options      what a user can set
 //! api, sys     ONNX Runtime's C interface: as safe calls, and as bindgen makes it of the header
@@ -17,16 +16,13 @@
 
 mod api;
 mod compatibility;
-mod device;
 mod entries;
 mod graph;
-mod kernel;
 mod options;
 mod payload;
 mod provider;
 #[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, unreachable_pub, dead_code)]
 #[allow(clippy::all, clippy::pedantic)]
 mod sys;
-mod tensor;
 
 pub use entries::{CreateEpFactories, ReleaseEpFactory};

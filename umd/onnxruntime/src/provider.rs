@@ -12,24 +12,22 @@ use std::path::Path;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nvdla_compiler::compiler::Compiler;
 use nvdla_compiler::import::model;
 use nvdla_compiler::import::onnx::{proto, survey};
-use nvdla_compiler::partition::{self, picture, Partition};
-use nvdla_compiler::survey::Survey;
+use nvdla_frameworks::device::{self, Devices};
+use nvdla_frameworks::divide::{self, Divided, Level};
+use nvdla_frameworks::kernel::{Group, Loaded, Runner};
+use nvdla_frameworks::tensor::Kind;
+use nvdla_frameworks::{Failure, Result};
 use nvdla_runtime::device::Selection;
 use nvdla_runtime::files;
 use nvdla_uapi::config::Config;
-use nvdla_uapi::reg::values::Precision;
 
-use crate::api::{c_string, Api, Attribute, Failure, Graph, Node, Result};
-use crate::device::{self, Devices};
+use crate::api::{c_string, Api, Attribute, Graph, Node};
 use crate::graph;
-use crate::kernel::{Loaded, Runner};
 use crate::options::{Embedded, Options};
-use crate::payload::{Group, Header};
+use crate::payload;
 use crate::sys;
-use crate::tensor::Port;
 
 /// The provider's name.
 pub(crate) const NAME: &CStr = c"NvdlaExecutionProvider";
@@ -37,9 +35,6 @@ pub(crate) const NAME: &CStr = c"NvdlaExecutionProvider";
 const CONTEXT: &str = "EPContext";
 /// The greatest size of the file beside a model with what an EPContext node needs: that of a model.
 const MAX_PAYLOAD: u64 = 2 << 30;
-
-/// The positions of a group's nodes in the graph, and the group.
-type Placed = (Vec<usize>, Group);
 
 /// The provider of a session.
 pub(crate) struct Provider {
@@ -66,7 +61,7 @@ impl Provider {
         options: Options,
         devices: Arc<Devices>,
     ) -> Result<Self> {
-        let config = device::configuration(&options)?;
+        let config = device::configuration(&options.common)?;
         Ok(Self { api, logger, options, config, devices, claimed: Mutex::default() })
     }
 
@@ -77,25 +72,12 @@ impl Provider {
 
     /// Whether each run is logged.
     pub(crate) fn profiles(&self) -> bool {
-        self.options.profile
+        self.options.common.profile
     }
 
     /// What an EPContext node says of the hardware that it is for.
     pub(crate) fn compatibility(&self) -> CString {
         crate::compatibility::of(self.config)
-    }
-
-    fn compiler(&self, survey: &Survey) -> Compiler {
-        let quantized = survey.graph.tensors.iter().any(|tensor| tensor.quantization.is_some());
-        let half = self.config.has_feature_type(Precision::Fp16);
-        let int8 = quantized || self.options.table.is_some() || !half;
-        let precision = self.options.precision.unwrap_or(if int8 { Precision::Int8 } else { Precision::Fp16 });
-        let compiler = Compiler::new(self.config).precision(precision).optimize(self.options.optimize);
-        let compiler = compiler.sram(self.options.sram);
-        match &self.options.table {
-            Some(table) => compiler.table(table.as_str()),
-            None => compiler,
-        }
     }
 
     /// Claims the nodes of a graph that NVDLA runs.
@@ -116,7 +98,7 @@ impl Provider {
         }
         // A model that the compiler cannot read is no reason to end the session: the processor runs it.
         let divided = catch_unwind(AssertUnwindSafe(|| self.divide(graph, &nodes)));
-        let (groups, summary) = match divided.unwrap_or_else(|_| Err("the compiler has panicked".into())) {
+        let Divided { groups, summary } = match divided.unwrap_or_else(|_| Err("the compiler has panicked".into())) {
             Ok(divided) => divided,
             Err(Failure(reason)) => {
                 self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA runs no node: {reason}"));
@@ -125,8 +107,8 @@ impl Provider {
         };
         let mut count = 0;
         for (positions, group) in groups {
-            let loaded = match Loaded::new(group, &self.devices, &self.options) {
-                Err(Failure(reason)) if self.options.device == Selection::Auto => {
+            let loaded = match Loaded::new(group, &self.devices, &self.options.common) {
+                Err(Failure(reason)) if self.options.common.device == Selection::Auto => {
                     self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA runs a group of nodes less: {reason}"));
                     continue;
                 }
@@ -168,59 +150,26 @@ impl Provider {
         least.ok_or_else(|| "a group of nodes has no output".into())
     }
 
-    /// The groups, each with the positions of its nodes, and a summary.
-    fn divide(&self, graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<(Vec<Placed>, String)> {
+    /// The groups, each with the positions of its nodes in the graph, and a summary.
+    fn divide(&self, graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<Divided> {
         let model = graph::model(self.api, graph, nodes)?;
         let kinds = kinds(&model);
         let survey = survey::of_model(&model, None, &model::Options::default(), false);
         drop(model);
         let survey = survey.map_err(|error| Failure(error.to_string()))?;
-        let compiler = self.compiler(&survey);
-        let divided = partition::partition(&survey, &compiler, &self.options.limits);
-        for warning in &divided.warnings {
-            self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA: {warning}"));
-        }
-        for (node, reason) in survey.nodes.iter().zip(&divided.reasons) {
-            if let Some(reason) = reason {
-                let text = format!("NVDLA does not run \"{}\" ({}): {reason}", node.name, node.operator);
-                self.log(sys::ORT_LOGGING_LEVEL_INFO, &text);
-            }
-        }
-        if let Some(folder) = &self.options.dump {
-            dump(folder, &survey, &divided)?;
-        }
-        let sum = |of: fn(&partition::Estimate) -> f64| -> f64 {
-            divided.groups.iter().map(|group| of(&group.estimate) * 1e6).sum()
+        let compiler = divide::compiler(&survey, self.config, &self.options.common);
+        let log = |level, text: &str| match level {
+            Level::Warning => self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA: {text}")),
+            _ => self.log(sys::ORT_LOGGING_LEVEL_INFO, &format!("NVDLA {text}")),
         };
-        let summary = format!(
-            "NVDLA ({}) runs {} of {} nodes in {} groups: about {:.0} us and {:.0} us to hand over, {:.0} us on the processor",
-            self.config.name,
-            divided.groups.iter().map(|group| group.nodes.len()).sum::<usize>(),
-            survey.nodes.len(),
-            divided.groups.len(),
-            sum(|estimate| estimate.nvdla),
-            sum(|estimate| estimate.handover),
-            sum(|estimate| estimate.processor)
-        );
-        let mut groups = Vec::new();
-        for group in divided.groups {
-            let ports = |bounds: &[partition::Bound]| {
-                let kind =
-                    |name: &str| kinds.get(name).copied().ok_or_else(|| Failure(format!("\"{name}\" has no type")));
-                bounds.iter().map(|bound| Port::new(bound, kind(&bound.tensor)?)).collect::<Result<Vec<_>>>()
-            };
-            match (ports(&group.inputs), ports(&group.outputs)) {
-                (Ok(inputs), Ok(outputs)) => {
-                    let header = Header::new(self.config.name, inputs, outputs, group.nodes.len());
-                    let positions = group.nodes.iter().map(|&k| survey.nodes[k].position).collect();
-                    groups.push((positions, Group { header, loadable: group.loadable }));
-                }
-                (Err(Failure(reason)), _) | (_, Err(Failure(reason))) => {
-                    self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA runs a group of nodes less: {reason}"));
-                }
+        let kind = |name: &str| kinds.get(name).and_then(|&kind| Kind::try_from(kind).ok());
+        let mut divided = divide::divide(&survey, &compiler, self.config, &self.options.common, &kind, &log)?;
+        for (nodes, _) in &mut divided.groups {
+            for k in nodes {
+                *k = survey.nodes[*k].position;
             }
         }
-        Ok((groups, summary))
+        Ok(divided)
     }
 
     fn is_ours(&self, node: Node<'_>) -> Result<bool> {
@@ -234,7 +183,8 @@ impl Provider {
         let is_context = matches!(&nodes[..], [node] if self.api.operator(*node)? == CONTEXT);
         let loaded = if is_context {
             let group = self.payload(graph, nodes[0])?;
-            if let Some(config) = self.options.config.filter(|config| config.name != group.header.configuration) {
+            if let Some(config) = self.options.common.config.filter(|config| config.name != group.header.configuration)
+            {
                 return Err(Failure(format!(
                     "the EPContext node \"{}\" is compiled for {}, and the option config is {}",
                     self.api.node_name(nodes[0])?,
@@ -242,7 +192,7 @@ impl Provider {
                     config.name
                 )));
             }
-            Loaded::new(group, &self.devices, &self.options)?
+            Loaded::new(group, &self.devices, &self.options.common)?
         } else {
             let first = self.first_output(&nodes)?;
             let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner).remove(&first);
@@ -272,7 +222,7 @@ impl Provider {
         let mode = mode.map(|mode| self.api.attribute_bytes(mode, sys::ORT_OP_ATTR_INT)).transpose()?;
         let beside = mode.is_some_and(|mode| mode.iter().all(|&byte| byte == 0));
         if !beside {
-            return Group::from_bytes(&payload);
+            return payload::read(&payload);
         }
         // A model is untrusted: the file must be beside it.
         let name = String::from_utf8(payload).map_err(|_| "an EPContext node's file has no name in UTF-8")?;
@@ -283,7 +233,7 @@ impl Provider {
         let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
         let path = folder.join(&name);
         let bytes = files::read(&path, MAX_PAYLOAD).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
-        Group::from_bytes(&bytes)
+        payload::read(&bytes)
     }
 
     /// Makes an EPContext node.
@@ -296,7 +246,7 @@ impl Provider {
         outputs: &[String],
     ) -> Result<*mut sys::OrtNode> {
         let name = self.api.node_name(fused)?;
-        let payload = loaded.payload()?;
+        let payload = payload::write(&loaded.header, loaded.loadable())?;
         let (embedded, text) = match place {
             Embedded::Node => (1, payload),
             Embedded::Beside(folder) => {
@@ -326,15 +276,4 @@ fn kinds(model: &proto::Model) -> HashMap<String, i32> {
     let kind =
         |info: &proto::ValueInfo| Some((info.name.clone(), info.r#type.as_ref()?.tensor_type.as_ref()?.elem_type));
     infos.filter_map(kind).collect()
-}
-
-/// Writes the loadables and the picture of a division.
-fn dump(folder: &Path, survey: &Survey, divided: &Partition) -> Result<()> {
-    let fail = |error: std::io::Error| Failure(format!("dump_dir {}: {error}", folder.display()));
-    std::fs::create_dir_all(folder).map_err(fail)?;
-    for (k, group) in divided.groups.iter().enumerate() {
-        files::write(folder.join(picture::file(k)), &group.loadable).map_err(fail)?;
-    }
-    files::write(folder.join("partition.json"), picture::json(survey, divided)).map_err(fail)?;
-    files::write(folder.join("partition.html"), picture::page(survey, divided)).map_err(fail)
 }

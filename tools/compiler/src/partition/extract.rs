@@ -53,15 +53,9 @@ pub(super) struct Failure {
 /// If a node does nothing but pass on a tensor that something outside reads, or the group computes nothing.
 pub(super) fn extract(survey: &Survey, group: &[usize], read: &HashSet<&str>) -> Result<Piece, Failure> {
     let inside: HashSet<usize> = group.iter().copied().collect();
-    let nodes: Vec<&Node> = survey
-        .graph
-        .nodes
-        .iter()
-        .zip(&survey.origins)
-        .filter(|(_, origin)| inside.contains(origin))
-        .map(|(n, _)| n)
-        .collect();
-    let made: HashSet<TensorId> = nodes.iter().map(|node| node.output).collect();
+    let nodes = survey.graph.nodes.iter().zip(&survey.origins).filter(|(_, origin)| inside.contains(origin));
+    let nodes: Vec<(&Node, &usize)> = nodes.collect();
+    let made: HashSet<TensorId> = nodes.iter().map(|(node, _)| node.output).collect();
     let computed: HashSet<&str> = group.iter().flat_map(|&k| &survey.nodes[k].outputs).map(String::as_str).collect();
 
     let mut part = Part { survey, graph: Graph::new(survey.graph.name.clone()), places: HashMap::new() };
@@ -72,11 +66,22 @@ pub(super) fn extract(survey: &Survey, group: &[usize], read: &HashSet<&str>) ->
             continue;
         }
         let place = part.tensor(*id);
-        part.graph.tensors[place.0].name.clone_from(name);
+        let input = &mut part.graph.tensors[place.0];
+        input.name.clone_from(name);
+        // A tensor that is only moved has its scale where it is computed.
+        if input.quantization.is_none() {
+            input.quantization.clone_from(quantization);
+        }
         part.graph.inputs.push(place);
         inputs.push(bound(name, survey.graph.shape(*id), quantization.as_ref()));
     }
-    for node in nodes {
+    for (node, &origin) in &nodes {
+        let known =
+            |id: &TensorId| made.contains(id) || part.places.contains_key(id) || survey.graph.constant(*id).is_some();
+        if let Some(&id) = node.inputs.iter().find(|id| !known(id)) {
+            let reason = format!("it needs {:?}, which is no tensor of the file", survey.graph.tensor(id).name);
+            return Err(Failure { nodes: vec![(origin, reason)], reason: String::new() });
+        }
         let inputs = node.inputs.iter().map(|&id| part.tensor(id)).collect();
         let output = part.tensor(node.output);
         part.graph.nodes.push(Node { name: node.name.clone(), op: node.op.clone(), inputs, output });

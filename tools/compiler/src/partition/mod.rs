@@ -48,7 +48,7 @@ use extract::{extract, Failure, Piece};
 pub use group::{Group, Partition};
 use levels::Vertex;
 pub use open::survey;
-use trial::{Trial, Tried};
+use trial::{Success, Trial, Tried};
 
 /// What makes a group worth its submission.
 #[derive(Clone, Copy, Debug)]
@@ -116,13 +116,33 @@ pub fn partition(survey: &Survey, compiler: &Compiler, limits: &Limits) -> Parti
         let (Some(Ok(piece)), Some(Ok(success))) = (division.pieces.remove(&nodes), compiled.remove(&nodes)) else {
             continue;
         };
-        let estimate = Estimate::new(&piece.model.graph, success.report.cycles, &limits.machine);
-        let Piece { inputs, outputs, .. } = piece;
-        groups.push(Group { nodes, inputs, outputs, loadable: success.loadable, report: success.report, estimate });
+        groups.push(group_of(nodes, piece, success, limits));
     }
     let mut partition = Partition { groups, reasons: division.reasons, warnings };
     partition.explain(survey);
     partition
+}
+
+/// Compiles some nodes as one group, for a framework that cannot run a group of [`partition`] as one. Between two of them must be no
+/// path through another node.
+///
+/// # Errors
+///
+/// If they are no network that the configuration computes.
+pub fn group(survey: &Survey, compiler: &Compiler, limits: &Limits, nodes: &[usize]) -> Result<Group, String> {
+    let division = Division::new(survey, compiler);
+    let made = extract(survey, nodes, &division.read_outside(nodes)).and_then(|piece| {
+        division.trial.check(nodes, &piece)?;
+        let success = division.trial.run(nodes, &piece)?;
+        Ok(group_of(nodes.to_vec(), piece, success, limits))
+    });
+    made.map_err(|Failure { nodes, reason }| nodes.into_iter().next().map_or(reason, |(_, reason)| reason))
+}
+
+fn group_of(nodes: Vec<usize>, piece: Piece, success: Success, limits: &Limits) -> Group {
+    let estimate = Estimate::new(&piece.model.graph, success.report.cycles, &limits.machine);
+    let Piece { inputs, outputs, .. } = piece;
+    Group { nodes, inputs, outputs, loadable: success.loadable, report: success.report, estimate }
 }
 
 /// The state of a division.

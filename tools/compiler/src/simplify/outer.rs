@@ -106,6 +106,7 @@ pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
             }
         }
     }
+    first_together(graph, &mut reshaped);
     for k in 0..graph.outputs.len() {
         if let Some(change) = without_moves(graph, k) {
             reshaped.push(change);
@@ -113,6 +114,32 @@ pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
         }
     }
     reshaped
+}
+
+/// Gives all inputs that are left their channels first. One alone may be worth nothing, because an operator reads several of them.
+fn first_together(graph: &mut Graph, reshaped: &mut Vec<Reshaped>) {
+    let left = |id: &TensorId| {
+        let tensor = graph.tensor(*id);
+        let per_axis = tensor.quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some());
+        !per_axis && first_input(graph, *id).is_some() && reshaped.iter().all(|change| change.name != tensor.name)
+    };
+    let names: Vec<String> =
+        graph.inputs.iter().filter(|id| left(id)).map(|&id| graph.tensor(id).name.clone()).collect();
+    if names.len() < 2 {
+        return;
+    }
+    let (mut better, mut changes) = (graph.clone(), Vec::new());
+    for name in names {
+        let id = better.inputs.iter().copied().find(|&id| better.tensor(id).name == name);
+        if let Some((id, change)) = id.and_then(|id| Some((id, first_input(&better, id)?))) {
+            better = with_input(&better, id, &change);
+            changes.push(change);
+        }
+    }
+    if moves(&better) < moves(graph) {
+        *graph = better;
+        reshaped.extend(changes);
+    }
 }
 
 /// Whether an operator moves elements. Dimensions of 1 are added and removed without a move, unless that gives elements another

@@ -79,6 +79,28 @@ fn channels_of_inputs_and_outputs_come_first() {
 }
 
 #[test]
+fn inputs_that_one_operator_reads_get_their_channels_first_together() {
+    let mut builder = Builder(Graph::new("test"));
+    let [x, y] = ["x", "y"].map(|name| builder.0.input(name, &[1, 4, 3, 2]).unwrap());
+    let sum = builder.both(Binary::Add, x, y);
+    let first = builder.node(Op::Transpose { perm: vec![0, 3, 1, 2] }, &[sum]);
+    let output = builder.conv(first, 5, 2);
+    builder.0.outputs.push(output);
+    let before = builder.0;
+    let mut after = before.clone();
+    simplify(&mut after);
+    let reshaped = outer_moves(&mut after);
+    after.check().unwrap();
+    assert_eq!(ops(&after), ["Add", "Convolution"]);
+    assert_eq!(reshaped.len(), 2);
+    assert!(reshaped.iter().all(|change| change.channels_last && change.graph == [1, 2, 4, 3]));
+    let given: [Vec<f32>; 2] = [0, 3].map(|from| (0..24).map(|k| X[(k + from) % 8]).collect());
+    let right = float::run(&before, &given.each_ref().map(|values| last(&[1, 2, 4, 3], values)), &mut |_, _| {});
+    let found = float::run(&after, &given, &mut |_, _| {});
+    assert_eq!(found.unwrap(), right.unwrap());
+}
+
+#[test]
 fn reshapes_of_inputs_and_outputs_are_left_out() {
     let mut builder = Builder(Graph::new("test"));
     let x = builder.0.input("x", &[1, 64]).unwrap();

@@ -5,9 +5,8 @@
 //! Integers (shapes, axes, paddings) are real numbers, too, so that the evaluation of [`crate::float`] computes with both. They
 //! are exact up to 2^24; larger ones are limits of slices, which are cut to the tensor's size.
 
-use super::file::{Kind, Tensor};
+use super::file::{Kind, Level, Sparsity, Tensor};
 use super::reader::Reader;
-use super::table::Table;
 use super::value::Value;
 use crate::ir::infer;
 
@@ -23,8 +22,8 @@ impl Reader<'_> {
         }
         self.graph.budget.spend(4 * elements as u64, 0)?;
         let stored = numbers(tensor)?;
-        let mut values = match tensor.sparsity {
-            Some(table) => dense(table, &shape, &stored)?,
+        let mut values = match &tensor.sparsity {
+            Some(places) => dense(places.lists()?.as_ref(), &shape, &stored)?,
             None => stored,
         };
         if values.len() != elements {
@@ -95,10 +94,10 @@ fn numbers(tensor: &Tensor<'_>) -> Result<Vec<f32>, String> {
 }
 
 /// All values of a tensor that stores those that are not zero. `shape` is not empty, and has as many elements as were checked.
-fn dense(table: Table<'_>, shape: &[usize], stored: &[f32]) -> Result<Vec<f32>, String> {
+fn dense(places: &Sparsity, shape: &[usize], stored: &[f32]) -> Result<Vec<f32>, String> {
     let size = |number: i32| usize::try_from(number).map_err(|_| format!("the number {number} in its sparsity"));
-    let sizes = |slot: usize| table.ints(slot)?.map(size).collect::<Result<Vec<usize>, _>>();
-    let (order, blocked, levels) = (sizes(0)?, sizes(1)?, table.tables(2)?);
+    let sizes = |list: &[i32]| list.iter().map(|&number| size(number)).collect::<Result<Vec<usize>, _>>();
+    let (order, blocked, levels) = (sizes(&places.order)?, sizes(&places.blocked)?, &places.levels);
     let rank = shape.len();
     if order.len() != levels.len() || order.len() != rank + blocked.len() || blocked.len() > rank {
         return Err(format!("{} levels of its sparsity for {rank} dimensions", levels.len()));
@@ -107,7 +106,10 @@ fn dense(table: Table<'_>, shape: &[usize], stored: &[f32]) -> Result<Vec<f32>, 
     let (mut extents, mut block) = (shape.to_vec(), vec![1; rank]);
     for (k, &axis) in blocked.iter().enumerate() {
         let level = order.iter().position(|&level| level == rank + k).ok_or("a block without a level")?;
-        let extent = size(levels[level].int(1, 0)?)?;
+        let Level::Dense(extent) = levels[level] else {
+            return Err("a block whose elements are not all stored".to_owned());
+        };
+        let extent = size(extent)?;
         let whole = shape.get(axis).filter(|&&whole| extent > 0 && whole % extent == 0 && block[axis] == 1);
         let whole = whole.ok_or_else(|| format!("blocks of {extent} along axis {axis} of {shape:?}"))?;
         (block[axis], extents[axis]) = (extent, whole / extent);
@@ -116,7 +118,7 @@ fn dense(table: Table<'_>, shape: &[usize], stored: &[f32]) -> Result<Vec<f32>, 
     // The place in the list of a level, and the place of its first element in the tensor.
     let mut nodes = vec![(0usize, 0usize)];
     let mut seen = vec![false; order.len()];
-    for (&dimension, level) in order.iter().zip(&levels) {
+    for (&dimension, level) in order.iter().zip(levels) {
         let extent = *extents.get(dimension).ok_or_else(|| format!("dimension {dimension} in its sparsity"))?;
         if std::mem::replace(&mut seen[dimension], true) {
             return Err(format!("dimension {dimension} occurs twice in its sparsity"));
@@ -125,23 +127,25 @@ fn dense(table: Table<'_>, shape: &[usize], stored: &[f32]) -> Result<Vec<f32>, 
         let inner: usize = shape[axis + 1..].iter().product();
         let step = if dimension < rank { inner * block[axis] } else { inner };
         let mut next = Vec::new();
-        if level.byte(0)? == 0 {
-            if size(level.int(1, 0)?)? != extent {
-                return Err(format!("a level of {} for {extent}", level.int(1, 0)?));
-            }
-            next.extend(
-                nodes.iter().flat_map(|&(at, from)| (0..extent).map(move |k| (at * extent + k, from + k * step))),
-            );
-        } else {
-            let (segments, indices) = (list(*level, 2)?, list(*level, 4)?);
-            for &(at, from) in &nodes {
-                let range = segments.get(at).zip(segments.get(at + 1)).filter(|(start, end)| start <= end);
-                let (&start, &end) = range.ok_or("a segment of its sparsity is missing")?;
-                let own = indices.get(start..end).ok_or("a segment of its sparsity is beyond its indices")?;
-                if own.last().is_some_and(|&last| last >= extent) || !own.windows(2).all(|pair| pair[0] < pair[1]) {
-                    return Err(format!("indices of its sparsity are not in order below {extent}"));
+        match level {
+            &Level::Dense(whole) => {
+                if size(whole)? != extent {
+                    return Err(format!("a level of {whole} for {extent}"));
                 }
-                next.extend(own.iter().enumerate().map(|(k, &index)| (start + k, from + index * step)));
+                next.extend(
+                    nodes.iter().flat_map(|&(at, from)| (0..extent).map(move |k| (at * extent + k, from + k * step))),
+                );
+            }
+            Level::Sparse(segments, indices) => {
+                for &(at, from) in &nodes {
+                    let range = segments.get(at).zip(segments.get(at + 1)).filter(|(start, end)| start <= end);
+                    let (&start, &end) = range.ok_or("a segment of its sparsity is missing")?;
+                    let own = indices.get(start..end).ok_or("a segment of its sparsity is beyond its indices")?;
+                    if own.last().is_some_and(|&last| last >= extent) || !own.windows(2).all(|pair| pair[0] < pair[1]) {
+                        return Err(format!("indices of its sparsity are not in order below {extent}"));
+                    }
+                    next.extend(own.iter().enumerate().map(|(k, &index)| (start + k, from + index * step)));
+                }
             }
         }
         nodes = next;
@@ -151,15 +155,4 @@ fn dense(table: Table<'_>, shape: &[usize], stored: &[f32]) -> Result<Vec<f32>, 
         values[place] = *stored.get(at).ok_or_else(|| format!("value {at} of {} that are stored", stored.len()))?;
     }
     Ok(values)
-}
-
-/// A vector of a union: numbers of 4, 2 or 1 bytes.
-fn list(level: Table<'_>, slot: usize) -> Result<Vec<usize>, String> {
-    let Some(table) = level.table(slot + 1)? else { return Ok(Vec::new()) };
-    Ok(match level.byte(slot)? {
-        1 => table.ints(0)?.map(|value| value as u32 as usize).collect(),
-        2 => table.shorts(0)?.map(usize::from).collect(),
-        3 => table.bytes(0)?.iter().map(|&value| usize::from(value)).collect(),
-        kind => return Err(format!("indices of the kind {kind} in its sparsity")),
-    })
 }

@@ -5,6 +5,9 @@
 //! Source of the facts: TensorFlow Lite's schema, version 3 (`tensorflow/lite/schema/schema.fbs`). The slot of a field is its
 //! place in its table there; a union has two slots.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use super::operators;
 use super::table::Table;
 use crate::ir::Quantization;
@@ -18,8 +21,9 @@ const MAX_RANK: usize = 8;
 const MAX_OPERANDS: [usize; 2] = [4096, 64];
 
 /// The type of a tensor's elements.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     Float32,
     Float16,
     Int32,
@@ -59,36 +63,131 @@ impl Kind {
 
 /// A tensor of the file.
 #[derive(Debug)]
-pub(super) struct Tensor<'a> {
-    pub(super) name: String,
+pub struct Tensor<'a> {
+    /// Its name.
+    pub name: String,
     /// Its dimensions; -1 is not known.
-    pub(super) shape: Vec<i32>,
-    pub(super) kind: Kind,
+    pub shape: Vec<i32>,
+    /// The type of its elements.
+    pub kind: Kind,
     /// The bytes of its elements; empty if it is no constant.
-    pub(super) data: &'a [u8],
+    pub data: &'a [u8],
     /// Its scales, with the integers of uint8 shifted to int8.
-    pub(super) quantization: Option<Quantization>,
-    /// The table of the elements that are not zero, if only these are stored.
-    pub(super) sparsity: Option<Table<'a>>,
+    pub quantization: Option<Quantization>,
+    /// The places of the elements that are not zero, if only these are stored.
+    pub sparsity: Option<Places<'a>>,
+}
+
+/// Where the stored elements of a tensor are.
+#[derive(Debug)]
+pub enum Places<'a> {
+    /// A table of a file.
+    Table(Table<'a>),
+    /// The same as lists.
+    Lists(Sparsity),
+}
+
+/// The places of the elements that a tensor stores. Each level is a dimension, divided by its block, or the inside of a block.
+#[derive(Clone, Debug)]
+pub struct Sparsity {
+    /// The levels in the order in which they are stored.
+    pub order: Vec<i32>,
+    /// The dimensions that are divided into blocks.
+    pub blocked: Vec<i32>,
+    /// The levels.
+    pub levels: Vec<Level>,
+}
+
+/// A level of the places of stored elements.
+#[derive(Clone, Debug)]
+pub enum Level {
+    /// All of so many.
+    Dense(i32),
+    /// Where the indices of each element of the level before begin, and the indices.
+    Sparse(Vec<usize>, Vec<usize>),
+}
+
+impl Places<'_> {
+    /// The places as lists.
+    pub(super) fn lists(&self) -> Result<Cow<'_, Sparsity>, String> {
+        let table = match self {
+            Self::Table(table) => *table,
+            Self::Lists(lists) => return Ok(Cow::Borrowed(lists)),
+        };
+        let level = |level: Table<'_>| {
+            Ok(if level.byte(0)? == 0 {
+                Level::Dense(level.int(1, 0)?)
+            } else {
+                Level::Sparse(list(level, 2)?, list(level, 4)?)
+            })
+        };
+        let levels = table.tables(2)?.into_iter().map(level).collect::<Result<_, String>>()?;
+        Ok(Cow::Owned(Sparsity { order: table.ints(0)?.collect(), blocked: table.ints(1)?.collect(), levels }))
+    }
+}
+
+/// A vector of a union: numbers of 4, 2 or 1 bytes.
+fn list(level: Table<'_>, slot: usize) -> Result<Vec<usize>, String> {
+    let Some(table) = level.table(slot + 1)? else { return Ok(Vec::new()) };
+    Ok(match level.byte(slot)? {
+        1 => table.ints(0)?.map(|value| value as u32 as usize).collect(),
+        2 => table.shorts(0)?.map(usize::from).collect(),
+        3 => table.bytes(0)?.iter().map(|&value| usize::from(value)).collect(),
+        kind => return Err(format!("indices of the kind {kind} in its sparsity")),
+    })
+}
+
+/// The options of an operator, by their slots in the schema's table.
+#[derive(Debug)]
+pub enum Options<'a> {
+    /// A table of a file; none has all defaults.
+    Table(Option<Table<'a>>),
+    /// Numbers. Others have their defaults.
+    Slots(Vec<(usize, Slot)>),
+}
+
+/// A value of an operator's options.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Slot {
+    /// A number, an enumeration's value, or a truth value.
+    Int(i32),
+    /// A real number.
+    Float(f32),
+    /// A list of numbers.
+    Ints(Vec<i32>),
+}
+
+impl Options<'_> {
+    fn slot(slots: &[(usize, Slot)], slot: usize) -> Option<&Slot> {
+        slots.iter().find(|(other, _)| *other == slot).map(|(_, value)| value)
+    }
 }
 
 /// An operator of the file.
 #[derive(Debug)]
-pub(super) struct Operator<'a> {
+pub struct Operator<'a> {
     /// Its name in the schema, or that of a custom operator.
-    pub(super) name: String,
+    pub name: String,
     /// Positions of tensors; an omitted input is `None`.
-    pub(super) inputs: Vec<Option<usize>>,
-    pub(super) outputs: Vec<usize>,
-    options: Option<Table<'a>>,
+    pub inputs: Vec<Option<usize>>,
+    /// Positions of tensors.
+    pub outputs: Vec<usize>,
+    /// Its options.
+    pub options: Options<'a>,
     /// The options of a custom operator.
-    pub(super) custom: &'a [u8],
+    pub custom: &'a [u8],
 }
 
 impl Operator<'_> {
     /// A number of the options.
     pub(super) fn int(&self, slot: usize, default: i32) -> Result<i32, String> {
-        self.options.map_or(Ok(default), |options| options.int(slot, default))
+        match &self.options {
+            Options::Table(table) => table.map_or(Ok(default), |options| options.int(slot, default)),
+            Options::Slots(slots) => match Options::slot(slots, slot) {
+                Some(&Slot::Int(value)) => Ok(value),
+                _ => Ok(default),
+            },
+        }
     }
 
     /// A size of the options, which must not be negative.
@@ -99,7 +198,13 @@ impl Operator<'_> {
 
     /// An enumeration's value in the options.
     pub(super) fn choice(&self, slot: usize) -> Result<i8, String> {
-        self.options.map_or(Ok(0), |options| options.byte(slot))
+        match &self.options {
+            Options::Table(table) => table.map_or(Ok(0), |options| options.byte(slot)),
+            Options::Slots(_) => {
+                let value = self.int(slot, 0)?;
+                i8::try_from(value).map_err(|_| format!("its option {slot} is {value}"))
+            }
+        }
     }
 
     /// A truth value of the options.
@@ -109,30 +214,49 @@ impl Operator<'_> {
 
     /// A real number of the options.
     pub(super) fn float(&self, slot: usize) -> Result<f32, String> {
-        self.options.map_or(Ok(0.0), |options| options.float(slot))
+        match &self.options {
+            Options::Table(table) => table.map_or(Ok(0.0), |options| options.float(slot)),
+            Options::Slots(slots) => match Options::slot(slots, slot) {
+                Some(&Slot::Float(value)) => Ok(value),
+                _ => Ok(0.0),
+            },
+        }
     }
 
     /// A list of numbers of the options.
     pub(super) fn ints(&self, slot: usize) -> Result<Vec<i32>, String> {
-        self.options.map_or(Ok(Vec::new()), |options| Ok(options.ints(slot)?.collect()))
+        match &self.options {
+            Options::Table(table) => table.map_or(Ok(Vec::new()), |options| Ok(options.ints(slot)?.collect())),
+            Options::Slots(slots) => match Options::slot(slots, slot) {
+                Some(Slot::Ints(values)) => Ok(values.clone()),
+                _ => Ok(Vec::new()),
+            },
+        }
     }
 }
 
 /// The contents of a file.
 #[derive(Debug)]
-pub(super) struct File<'a> {
+pub struct File<'a> {
     /// The name of the first subgraph.
-    pub(super) name: String,
-    pub(super) tensors: Vec<Tensor<'a>>,
-    /// In an order of execution.
-    pub(super) operators: Vec<Operator<'a>>,
-    pub(super) inputs: Vec<usize>,
-    pub(super) outputs: Vec<usize>,
+    pub name: String,
+    /// Its tensors.
+    pub tensors: Vec<Tensor<'a>>,
+    /// Its operators, in an order of execution.
+    pub operators: Vec<Operator<'a>>,
+    /// Positions of the tensors that the user gives.
+    pub inputs: Vec<usize>,
+    /// Positions of the tensors that the user gets.
+    pub outputs: Vec<usize>,
 }
 
 impl<'a> File<'a> {
     /// Reads the tables of a file.
-    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not a file of this format, or its parts contradict each other.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, String> {
         if bytes.get(4..8) != Some(IDENTIFIER) {
             return Err("not a TFLite model: it has no identifier TFL3".to_owned());
         }
@@ -167,7 +291,7 @@ impl<'a> File<'a> {
                 name: name.clone(),
                 inputs: inputs.map(input).collect::<Result<_, _>>().map_err(wrong)?,
                 outputs: outputs.map(known).collect::<Result<_, _>>().map_err(wrong)?,
-                options: table.table(4)?,
+                options: Options::Table(table.table(4)?),
                 custom: table.bytes(5)?,
             });
         }
@@ -177,14 +301,43 @@ impl<'a> File<'a> {
     }
 }
 
+impl File<'_> {
+    /// The tensors of these names, or the outputs of the file without any.
+    pub(super) fn ends(&self, names: &[String]) -> Result<Vec<usize>, String> {
+        let find = |name: &String| {
+            let found = self.tensors.iter().position(|tensor| tensor.name == *name);
+            found.ok_or_else(|| format!("no operator computes the output \"{name}\""))
+        };
+        if names.is_empty() {
+            Ok(self.outputs.clone())
+        } else {
+            names.iter().map(find).collect()
+        }
+    }
+
+    /// Gives tensors that have a name of another one a name of their own.
+    pub fn name_apart(&mut self) {
+        let mut names = HashSet::new();
+        for (k, tensor) in self.tensors.iter_mut().enumerate() {
+            while !names.insert(tensor.name.clone()) {
+                tensor.name = format!("{}#{k}", tensor.name);
+            }
+        }
+    }
+}
+
+/// The name of an operator of the schema.
+pub fn operator(code: i32) -> String {
+    operators::name(code).map_or_else(|| format!("operator {code}"), ToOwned::to_owned)
+}
+
 /// The name of an operator code. Codes up to 127 are also in a field of one byte, which older files have alone.
 fn operator_name(table: Table<'_>) -> Result<String, String> {
     let code = table.int(3, 0)?.max(i32::from(table.byte(0)?));
-    let name = operators::name(code);
-    if name == Some("CUSTOM") {
+    if operators::name(code) == Some("CUSTOM") {
         return table.text(1);
     }
-    Ok(name.map_or_else(|| format!("operator {code}"), ToOwned::to_owned))
+    Ok(operator(code))
 }
 
 /// The bytes of a buffer. They may be outside the tables, which reach only 2 GB.
@@ -214,12 +367,25 @@ fn tensor<'a>(table: Table<'a>, k: usize, data: &'a [u8]) -> Result<Tensor<'a>, 
         Some(table) => quantization(table, kind).map_err(|reason| format!("the tensor \"{name}\": {reason}"))?,
         None => None,
     };
-    Ok(Tensor { name, shape, kind, data, quantization, sparsity: table.table(6)? })
+    Ok(Tensor { name, shape, kind, data, quantization, sparsity: table.table(6)?.map(Places::Table) })
 }
 
 /// The scales of a tensor of integers.
 fn quantization(table: Table<'_>, kind: Kind) -> Result<Option<Quantization>, String> {
-    let (scale, zero) = (table.floats(2)?, table.longs(3)?);
+    scales(table.floats(2)?, table.longs(3)?, table.int(6, 0)?, kind)
+}
+
+/// The scales of a tensor of integers, with the integers of uint8 shifted to int8. `axis` is the dimension with a scale per index.
+///
+/// # Errors
+///
+/// If a scale is not a number, or the numbers of scales and zero points differ.
+pub fn scales(
+    scale: impl ExactSizeIterator<Item = f32>,
+    zero: impl ExactSizeIterator<Item = i64>,
+    axis: i32,
+    kind: Kind,
+) -> Result<Option<Quantization>, String> {
     let (count, zeros) = (scale.len(), zero.len());
     let (limits, shift) = match kind {
         Kind::Int8 => ((-128, 127), 0),
@@ -250,7 +416,6 @@ fn quantization(table: Table<'_>, kind: Kind) -> Result<Option<Quantization>, St
     if zeros < count {
         zero_point = vec![zero_point.first().copied().unwrap_or(-shift); count];
     }
-    let axis = table.int(6, 0)?;
     let axis =
         if count == 1 { None } else { Some(usize::try_from(axis).map_err(|_| format!("scales along axis {axis}"))?) };
     Ok(Some(Quantization { scale: scales, zero_point, axis, limits }))

@@ -20,11 +20,12 @@
 mod arithmetic;
 mod constant;
 mod convert;
-mod file;
+pub mod file;
 mod operators;
 mod product;
 mod reader;
 mod shapes;
+pub mod survey;
 mod table;
 mod value;
 mod windows;
@@ -47,7 +48,7 @@ pub const FORMAT: Format =
 pub fn read(bytes: &[u8], options: &Options) -> Result<Graph, Failure> {
     let malformed = |reason: String| Failure::Malformed(reason);
     let file = File::read(bytes).map_err(malformed)?;
-    let outputs = positions(&file, &options.outputs).map_err(malformed)?;
+    let outputs = file.ends(&options.outputs).map_err(malformed)?;
     let order = order(&file, &outputs).map_err(malformed)?;
     let mut users = vec![Vec::new(); file.tensors.len()];
     for &k in &order {
@@ -102,19 +103,6 @@ pub fn read(bytes: &[u8], options: &Options) -> Result<Graph, Failure> {
     }
     reader.graph.check().map_err(malformed)?;
     Ok(reader.graph)
-}
-
-/// The tensors that are outputs.
-fn positions(file: &File<'_>, names: &[String]) -> Result<Vec<usize>, String> {
-    let find = |name: &String| {
-        let found = file.tensors.iter().position(|tensor| tensor.name == *name);
-        found.ok_or_else(|| format!("no operator computes the output \"{name}\""))
-    };
-    if names.is_empty() {
-        Ok(file.outputs.clone())
-    } else {
-        names.iter().map(find).collect()
-    }
 }
 
 /// The operators that the outputs need. The file lists them in an order of execution.

@@ -307,6 +307,9 @@ impl Reader<'_> {
         if mask(2)? != 0 || mask(3)? != 0 {
             return Err("an ellipsis and new axes are not supported".to_owned());
         }
+        if o.flag(5)? {
+            return Err("an end that counts from the beginning is not supported".to_owned());
+        }
         if begin.len() > shape.len() || end.len() != begin.len() || strides.len() != begin.len() {
             return Err(format!("begin {begin:?}, end {end:?} and strides {strides:?} for {shape:?}"));
         }

@@ -8,7 +8,7 @@
 
 /// A table, and the file that has it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Table<'a> {
+pub struct Table<'a> {
     file: &'a [u8],
     at: usize,
     /// The vtable's distances.

@@ -9,15 +9,69 @@ use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::RunOptions;
 use nvdla_runtime::{Context, Network};
 
-use crate::api::{with_causes, Failure, Kernel, Result};
+use serde::{Deserialize, Serialize};
+
 use crate::device::Devices;
+use crate::failure::{with_causes, Failure, Result};
 use crate::options::Options;
-use crate::payload::{Group, Header};
-use crate::tensor::Port;
+use crate::tensor::{Kind, Port};
+
+/// The version of [`Header`].
+pub const VERSION: u32 = 1;
+
+/// A compiled group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// What a plugin must know of it.
+    pub header: Header,
+    /// The loadable.
+    pub loadable: Vec<u8>,
+}
+
+/// What a plugin must know of a compiled group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The configuration that the loadable is for.
+    pub configuration: String,
+    /// The tensors that it reads.
+    pub inputs: Vec<Port>,
+    /// The tensors that it computes.
+    pub outputs: Vec<Port>,
+    /// The number of nodes of the model that it computes.
+    pub nodes: usize,
+}
+
+impl Header {
+    /// Of a group with that many nodes.
+    pub fn new(configuration: &str, inputs: Vec<Port>, outputs: Vec<Port>, nodes: usize) -> Self {
+        Self { version: VERSION, configuration: configuration.to_owned(), inputs, outputs, nodes }
+    }
+}
+
+/// The inputs and outputs of a node that runs.
+pub trait Tensors {
+    /// The type and the bytes of an input.
+    ///
+    /// # Errors
+    ///
+    /// If the framework does not give it.
+    fn input(&self, place: usize) -> Result<(Kind, &[u8])>;
+
+    /// Makes an output of a shape, and calls `fill` with its bytes, unless nothing reads it.
+    ///
+    /// # Errors
+    ///
+    /// If the framework does not take it, or those of `fill`.
+    fn output(&self, place: usize, shape: &[usize], fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()>;
+}
 
 /// A group on its device, with a context for its first run.
-pub(crate) struct Loaded {
-    pub(crate) header: Header,
+#[allow(missing_debug_implementations)]
+pub struct Loaded {
+    /// What it is.
+    pub header: Header,
     network: Network,
     context: Context,
     timeout: Option<Duration>,
@@ -25,7 +79,11 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// Loads a group.
-    pub(crate) fn new(group: Group, devices: &Devices, options: &Options) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If the loadable is malformed, or its device cannot be used.
+    pub fn new(group: Group, devices: &Devices, options: &Options) -> Result<Self> {
         let Group { header, loadable } = group;
         let loadable = Loadable::from_bytes(loadable).map_err(|error| Failure(with_causes(&error)))?;
         let loadable = Arc::new(loadable);
@@ -35,14 +93,15 @@ impl Loaded {
         Ok(Self { header, network, context, timeout: options.timeout })
     }
 
-    /// The group as the payload of an EPContext node.
-    pub(crate) fn payload(&self) -> Result<Vec<u8>> {
-        self.header.payload(self.network.loadable().as_bytes())
+    /// Its loadable.
+    pub fn loadable(&self) -> &[u8] {
+        self.network.loadable().as_bytes()
     }
 }
 
 /// A group in place of a node.
-pub(crate) struct Runner {
+#[allow(missing_debug_implementations)]
+pub struct Runner {
     network: Network,
     /// For each input of the loadable, the number of the node's input, and the tensor.
     inputs: Vec<(usize, Port)>,
@@ -56,15 +115,22 @@ pub(crate) struct Runner {
 
 /// The times of a run, in microseconds.
 #[derive(Debug)]
-pub(crate) struct Times {
-    pub(crate) inputs: u128,
-    pub(crate) run: u128,
-    pub(crate) outputs: u128,
+pub struct Times {
+    /// To give the inputs to the device.
+    pub inputs: u128,
+    /// Of the device.
+    pub run: u128,
+    /// To take the outputs.
+    pub outputs: u128,
 }
 
 impl Runner {
     /// A loaded group for a node with inputs and outputs of these names.
-    pub(crate) fn new(loaded: Loaded, inputs: &[String], outputs: &[String]) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If the names are not those of the group, or its tensors not those of the loadable.
+    pub fn new(loaded: Loaded, inputs: &[String], outputs: &[String]) -> Result<Self> {
         let Loaded { header: Header { inputs: given, outputs: computed, .. }, network, context, timeout } = loaded;
         let place = |port: Port| {
             let found = inputs.iter().position(|name| *name == port.tensor);
@@ -89,12 +155,26 @@ impl Runner {
         Ok(Self { network, inputs, outputs, timeout, free: Mutex::new(vec![context]) })
     }
 
+    /// The tensors that it reads, each with the number of the node's input.
+    pub fn inputs(&self) -> impl Iterator<Item = (usize, &Port)> {
+        self.inputs.iter().map(|(place, port)| (*place, port))
+    }
+
+    /// The tensors of the node's outputs.
+    pub fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
     fn free(&self) -> std::sync::MutexGuard<'_, Vec<Context>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs the group with a node's inputs.
-    pub(crate) fn run(&self, kernel: Kernel<'_>) -> Result<Times> {
+    ///
+    /// # Errors
+    ///
+    /// If an input does not fit, or the device fails.
+    pub fn run(&self, tensors: &impl Tensors) -> Result<Times> {
         let fail = |error: nvdla_runtime::session::Error| Failure(with_causes(&error));
         let waiting = self.free().pop();
         let mut context = match waiting {
@@ -103,23 +183,22 @@ impl Runner {
         };
         let start = Instant::now();
         for (place, port) in &self.inputs {
-            let tensor = kernel.input(*place)?;
-            if tensor.kind != port.kind {
+            let (kind, bytes) = tensors.input(*place)?;
+            if kind != port.kind {
                 return Err(Failure(format!(
-                    "\"{}\" has elements of type {}, the network needs {}",
-                    port.tensor, tensor.kind, port.kind
+                    "\"{}\" has elements of type {kind:?}, the network needs {:?}",
+                    port.tensor, port.kind
                 )));
             }
-            port.read(tensor.bytes, |values| context.set_input_f32(port.index, values))?.map_err(fail)?;
+            port.read(bytes, |values| context.set_input_f32(port.index, values))?.map_err(fail)?;
         }
         let inputs = start.elapsed().as_micros();
         // A context whose run has failed is not used again.
         context.run_with(RunOptions { run_timeout: self.timeout, ..RunOptions::default() }).map_err(fail)?;
         let run = start.elapsed().as_micros() - inputs;
         for (place, port) in self.outputs.iter().enumerate() {
-            kernel.output(place, &port.extents(), |bytes| {
-                port.write(context.output_f32(port.index).map_err(fail)?, bytes)
-            })?;
+            tensors
+                .output(place, &port.shape, |bytes| port.write(context.output_f32(port.index).map_err(fail)?, bytes))?;
         }
         let outputs = start.elapsed().as_micros() - inputs - run;
         self.free().push(context);

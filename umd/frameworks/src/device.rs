@@ -9,18 +9,23 @@ use nvdla_runtime::device::{self, Device as _, KernelDevice, Selection, Shared};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::config::{Config, NV_FULL};
 
-use crate::api::{with_causes, Failure, Result};
+use crate::failure::{with_causes, Failure, Result};
 use crate::options::Options;
 
 /// The devices that are open, by the text of the option `device` and the configuration.
 #[derive(Default)]
-pub(crate) struct Devices {
+#[allow(missing_debug_implementations)]
+pub struct Devices {
     open: Mutex<HashMap<(String, String), Shared>>,
 }
 
 impl Devices {
     /// The device of the options, for a loadable of that configuration.
-    pub(crate) fn open(&self, options: &Options, configuration: &str, loadable: &Loadable) -> Result<Shared> {
+    ///
+    /// # Errors
+    ///
+    /// If the device cannot be opened, or has another configuration.
+    pub fn open(&self, options: &Options, configuration: &str, loadable: &Loadable) -> Result<Shared> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (options.device_text.clone(), configuration.to_owned());
         if let Some(device) = open.get(&key) {
@@ -41,7 +46,11 @@ impl Devices {
 }
 
 /// The configuration that is compiled for: the option's, else the device's, else nv_full, which has fp16.
-pub(crate) fn configuration(options: &Options) -> Result<&'static Config> {
+///
+/// # Errors
+///
+/// If the device that the options name cannot be opened, or does not tell its configuration.
+pub fn configuration(options: &Options) -> Result<&'static Config> {
     if let Some(config) = options.config {
         return Ok(config);
     }
