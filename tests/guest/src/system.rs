@@ -188,8 +188,9 @@ impl Drop for Group {
 const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
 
 /// Repeats a call in which the first allocation fails, then the second, and so on, until none fails, and returns how
-/// many failed. `None` on a kernel without fault injection for allocations.
-pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<u32>> {
+/// many failed. `call` says whether it went well, or `None` to end the repetitions. `None` on a kernel without fault injection for
+/// allocations.
+pub fn failing_allocations(mut call: impl FnMut() -> Option<bool>) -> io::Result<Option<u32>> {
     const MAX_ALLOCATIONS: u32 = 4000;
     let file = Path::new(FAIL_NTH);
     if !file.exists() {
@@ -210,6 +211,7 @@ pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<
         let mut left = [0; 16];
         let length = counter.read_at(&mut left, 0)?;
         counter.write_all_at(b"0", 0)?;
+        let Some(well) = well else { return Ok(Some(number)) };
         if left[..length].trim_ascii() != b"0" {
             return if well { Ok(Some(number - 1)) } else { Err(io::Error::other("it failed with all its memory")) };
         }

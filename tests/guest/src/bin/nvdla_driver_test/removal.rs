@@ -13,7 +13,7 @@ use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{nodes, Node, Options};
 use nvdla_guest::system::{
-    bind, failing_allocations, insert_module, is_platform, meminfo, node_of, remove_module, unbind,
+    bind, failing_allocations, insert_module, is_platform, meminfo, node_of, remove_module, unbind, Messages,
 };
 use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_runtime::device::{AddressEntry, Device as _, KernelDevice};
@@ -427,16 +427,23 @@ fn import_budget() -> Result<(), Failed> {
 }
 
 /// After a probe that fails nothing is left, and the next one succeeds.
+///
+/// Only the driver's own allocations fail. DRM of Linux 7.3 makes the device after them, and dereferences an error value
+/// (`drm_minor_alloc_release`) when there is no memory for the device of a minor.
 fn failing_probe() -> Result<(), Failed> {
+    /// What the driver says when DRM's device is next.
+    const OWN: &str = "hardware version";
     let device = first()?.device()?;
     unbind(&device)?;
+    let mut messages = Messages::from_now()?;
     let failed = failing_allocations(|| {
         let well = bind(&device).is_ok();
         // The allocation that fails may be one of the unbinding.
         while device.join("driver").exists() {
             let _ = unbind(&device);
         }
-        well
+        let lines = messages.read().unwrap_or_default();
+        (well || !lines.iter().any(|line| line.contains(OWN))).then_some(well)
     });
     bind(&device)?;
     match failed? {

@@ -214,7 +214,7 @@ fn failing_import() -> Result<(), Failed> {
     let before = dma_bufs()?;
     let failed = failing_allocations(|| {
         let result = node.import(fd.as_raw_fd());
-        result.is_ok_and(|handle| node.destroy(handle).is_ok())
+        Some(result.is_ok_and(|handle| node.destroy(handle).is_ok()))
     })?;
     match failed {
         Some(count) => println!("{count} allocations failed in turn"),
