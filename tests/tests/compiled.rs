@@ -774,7 +774,8 @@ fn constants_beside_a_tensor_are_exact() {
     }
 }
 
-/// What `--check` accepts compiles with the ranges of samples, and what it refuses does not.
+/// What `--check` accepts compiles with the ranges of samples, and what it refuses does not. It compiles also if neighbours have very
+/// different ranges, and the integers are still those of plain loops.
 #[test]
 fn checked_graphs_compile() {
     let (mut accepted, mut refused) = (0, 0);
@@ -787,6 +788,9 @@ fn checked_graphs_compile() {
         assert_eq!(checked.is_ok(), compiled.is_ok(), "graph {seed}: {checked:?}, {:?}", compiled.err());
         if checked.is_ok() {
             accepted += 1;
+            let ends = [(-1e-3, 2e-3), (-3.0, 2.0), (0.0, 900.0), (-0.01, 40.0), (-2e4, 1e3)];
+            let compiled = compiler.compile_with(&model, &ranges_to(&model.graph, &ends)).unwrap();
+            check(&compiled, config, &mut Random::new(seed + 1000), &format!("graph {seed}"));
         } else {
             refused += 1;
         }
@@ -1108,7 +1112,7 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
                     }
                     PostOp::Most(limit) => value.min(*limit),
                     PostOp::Least(limit) => value.max(*limit),
-                    PostOp::Within(low, high) => value.max(*low).min(*high),
+                    PostOp::Within(low, high, _) => value.max(*low).min(*high),
                     PostOp::With(combine, other) => {
                         let other = values[*other][if values[*other].len() == out_size(into) { n } else { c }];
                         match combine {
@@ -1118,7 +1122,7 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
                             Combine::Mul => value * other,
                         }
                     }
-                    PostOp::Table(unary, low, high) => unary.apply(value.clamp(*low, *high)),
+                    PostOp::Table(function, low, high) => function.at(value.clamp(*low, *high).into()) as f32,
                 };
             }
             out.push(value);
@@ -1244,6 +1248,32 @@ fn quantized(graph: &Graph, random: &mut Random) -> Graph {
     }
     quantized.outputs = graph.outputs.iter().map(|id| place[id.0]).collect();
     quantized
+}
+
+/// The zero of a quantized tensor that a step adds twice counts twice.
+#[test]
+fn a_quantized_tensor_is_added_twice() {
+    for config in [&NV_SMALL, &NV_FULL] {
+        let mut graph = Graph::new("twice");
+        let data = graph.input("data", &[1, 8, 4, 4]).unwrap();
+        let (scale, zero) = (0.02f32, 48);
+        let q = Quantization { scale: vec![scale], zero_point: vec![zero], axis: None, limits: (-128, 127) };
+        let (low, high) = q.values()[0];
+        let x = graph.add("x", Op::Unary(Unary::Clip(low, high)), &[data], "x").unwrap();
+        graph.tensors[x.0].quantization = Some(q);
+        let two = graph.add("two", Op::Binary(Binary::Add), &[x, x], "two").unwrap();
+        let three = graph.add("three", Op::Binary(Binary::Add), &[two, x], "three").unwrap();
+        graph.outputs.push(three);
+        let values: Vec<f32> = (0..128u8).map(|k| f32::from(k) * 0.04 - 3.0).collect();
+        let measured = Measured::new(&graph, [Ok(vec![values.clone()])]).unwrap().ranges(Method::Max);
+        let ranges = complete(&graph, of_model(&graph), Some(&measured));
+        let compiled = compile(&graph, &ranges, &Options::new(config)).unwrap();
+        let mut model = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &[None]).unwrap();
+        for (found, x) in model.run(std::slice::from_ref(&values)).unwrap()[0].iter().zip(&values) {
+            let expected = 3.0 * x.clamp(low, high);
+            assert!((found - expected).abs() < 0.15, "{}: {found} instead of {expected}", config.name);
+        }
+    }
 }
 
 /// Quantized graphs: the results of int8 are those of plain loops, no stored tensor of a quantized model has values beyond its limits,

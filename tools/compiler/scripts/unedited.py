@@ -34,6 +34,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tempfile
 
 import numpy
 import onnx
@@ -428,7 +429,8 @@ def limited(path, changed):
     onnx.save(model, changed)
 
 
-def measure(folder, name):
+def measure(folder, own, name):
+    """Measures a network. `own` is a folder for the files of this run, so that several can run at the same time."""
     path = model(folder, name)
     if not path.endswith(".onnx"):
         print(f"{name:20}is no ONNX file, so ONNX Runtime has no int8 of it")
@@ -440,13 +442,13 @@ def measure(folder, name):
             dim.dim_value = extent
         for output in changed.graph.output:
             output.type.tensor_type.ClearField("shape")
-        path = os.path.join(folder, name, "batch-1.onnx")
+        path = os.path.join(own, "batch-1.onnx")
         onnx.save(changed, path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     given = session.get_inputs()[0]
     shape = [extent if isinstance(extent, int) else 1 for extent in given.shape]
     # Few samples of a small network say little.
-    count = 40 if numpy.prod(shape) < 100_000 else 4
+    count = 40 if numpy.prod(shape) < 120_000 else 4
     feeds, calibration = (list(samples(folder, name, shape, *which)) for which in ((count, 8), (16, 3)))
     options = ["--shape", f"{given.name}={'x'.join(map(str, shape))}"] if list(given.shape) != shape else []
 
@@ -475,7 +477,7 @@ def measure(folder, name):
 
     best = (-1e9, None)
     for method in ("MinMax", "Percentile"):
-        file = os.path.join(folder, name, f"quantized-{method}.onnx")
+        file = os.path.join(own, f"quantized-{method}.onnx")
         try:
             # Scales per channel came with operator set 13.
             new = next(o.version for o in onnx.load(path, load_external_data=False).opset_import if not o.domain) >= 13
@@ -486,13 +488,13 @@ def measure(folder, name):
             best = max(best, (ratio, file), key=lambda pair: pair[0])
         except Exception as error:
             print(f"{name:20}ONNX Runtime, {method}: {error}")
-    texts = ["int8 " + noise(compiled(folder, path, "int8", feeds, calibration, options))]
+    texts = ["int8 " + noise(compiled(own, path, "int8", feeds, calibration, options))]
     if best[1]:
-        changed = os.path.join(folder, name, "limited.onnx")
+        changed = os.path.join(own, "limited.onnx")
         limited(best[1], changed)
-        half = compiled(folder, best[1], "fp16", feeds, [], options)
+        half = compiled(own, best[1], "fp16", feeds, [], options)
         texts += ["ONNX Runtime's int8 " + noise(run(best[1])),
-                  "its file: int8 " + noise(compiled(folder, best[1], "int8", feeds, [], options)), "fp16 " + noise(half),
+                  "its file: int8 " + noise(compiled(own, best[1], "int8", feeds, [], options)), "fp16 " + noise(half),
                   "fp16 to the file without rounding " + noise(half, run(changed))]
     print(f"{name:20}{'; '.join(texts)} dB", flush=True)
 
@@ -506,7 +508,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.measure:
         for name in arguments.names or [*BUILT, *FILES]:
-            measure(arguments.folder, name)
+            with tempfile.TemporaryDirectory(prefix="measure-", dir=arguments.folder) as own:
+                measure(arguments.folder, own, name)
         return
     failed = 0
     for name in arguments.names or [*BUILT, *FILES]:

@@ -230,7 +230,12 @@ pub enum Resizing {
     Crop,
 }
 
-fn configuration(name: &str) -> Result<Board, String> {
+/// A configuration of the hardware: its name, or a file.
+///
+/// # Errors
+///
+/// If there is none of that name.
+pub fn configuration(name: &str) -> Result<Board, String> {
     configuration::board(name).map_err(|error| error.to_string())
 }
 
@@ -252,7 +257,12 @@ fn percent(text: &str) -> Result<f64, String> {
     percent.ok_or_else(|| "it is not a number from 0 to 100".to_owned())
 }
 
-fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
+/// A shape of an input, as in `NAME=1x3x224x224`.
+///
+/// # Errors
+///
+/// If the text is something else.
+pub fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
     let (name, extents) = text.rsplit_once('=').ok_or("a shape is given as NAME=1x3x224x224")?;
     let extent =
         |text: &str| text.parse().ok().filter(|&extent| extent > 0).ok_or_else(|| format!("the size {text:?}"));

@@ -253,6 +253,9 @@ impl Compiler {
                 if let Some(range) = read.get(id) {
                     given.set(id, *range);
                 }
+                if let Some(means) = read.means(id) {
+                    given.set_means(id, means.clone());
+                }
             });
         }
         let Some(folder) = self.samples.as_deref() else {
@@ -389,13 +392,13 @@ impl Compiler {
         Err(Unreadable(unknown.into_iter().map(refusal).collect(), Vec::new()))
     }
 
-    /// Compiles a model without calibration, to find out whether that is possible. In int8, tensors whose range is not known have
+    /// Compiles a model without calibration: its loadable takes as long as with calibration, and computes other values. In int8, tensors whose range is not known have
     /// one that their operators allow. What is computed with other ranges compiles, too: they change numbers alone.
     ///
     /// # Errors
     ///
     /// As [`Self::compile_with`], with all nodes that the configuration cannot compute.
-    pub fn check(&self, model: &Model) -> Result<(), Error> {
+    pub fn uncalibrated(&self, model: &Model) -> Result<Compiled, Error> {
         let graph = &model.graph;
         if self.mixed.is_some() {
             target::mixed(self.options.config)?;
@@ -412,8 +415,16 @@ impl Compiler {
                 }
             }
         }
-        pipeline::compile(graph, &ranges, &options)?;
-        Ok(())
+        Ok(pipeline::compile(graph, &ranges, &options)?)
+    }
+
+    /// Finds out whether a model can be compiled, which does not need calibration.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::uncalibrated`].
+    pub fn check(&self, model: &Model) -> Result<(), Error> {
+        self.uncalibrated(model).map(drop)
     }
 }
 

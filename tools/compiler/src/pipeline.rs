@@ -3,7 +3,7 @@
 //! The order of the passes: from a graph to a loadable.
 //!
 //! ```text
-//! Graph, Ranges ─build→ Net ─fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales ─numbers→ Numbers
+//! Graph, Ranges ─separable→ Graph ─build→ Net ─fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales ─numbers→ Numbers
 //!   ─lower(bands)→ Program ─fly, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
 //! ```
 //!
@@ -20,7 +20,7 @@ use crate::bounds::bounds;
 use crate::build::nodes::{self, Known};
 use crate::codegen::lowering::Lowering;
 use crate::error::Error;
-use crate::ir::{Graph, Ranges};
+use crate::ir::{self, Graph, Range, Ranges};
 use crate::net::step::{Net, TensorId};
 use crate::net::verify::verify;
 use crate::numbers::doubts::doubts;
@@ -36,6 +36,7 @@ use crate::passes::fuse::fuse;
 use crate::passes::inputs::inputs;
 use crate::passes::place::place;
 use crate::passes::scales::{scales, unsaturated};
+use crate::passes::separable;
 use crate::passes::widen::widen;
 use crate::schedule::cost::{Cost, Sram};
 use crate::schedule::memory::Plan;
@@ -66,6 +67,23 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
 ///
 /// As [`compile`].
 pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_>) -> Result<Compiled, Error> {
+    let separable = options.optimize == Optimize::Time && options.wide.is_empty();
+    let joined = if separable { separable::join(graph, |pair| cycles(pair, options)) } else { None };
+    passes(joined.as_ref().unwrap_or(graph), ranges, options, observe)
+}
+
+/// The estimated cycles of a graph, whatever its numbers.
+fn cycles(graph: &Graph, options: &Options) -> Option<u64> {
+    let mut ranges = Ranges::new();
+    for id in (0..graph.tensors.len()).map(ir::TensorId).filter(|&id| graph.constant(id).is_none()) {
+        ranges.set(id, Range::of(-1.0, 1.0));
+    }
+    let options = Options { inputs: Vec::new(), ..options.clone() };
+    passes(graph, &ranges, &options, &mut |_, _| {}).ok().map(|compiled| compiled.report.cycles)
+}
+
+/// All passes.
+fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_>) -> Result<Compiled, Error> {
     let target = Target::new(options)?;
     let Target { config, precision, .. } = target;
     if graph.outputs.is_empty() {

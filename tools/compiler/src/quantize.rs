@@ -34,6 +34,11 @@ pub struct Factor {
 }
 
 impl Factor {
+    /// The least factor: 1 with the greatest shift.
+    pub const LEAST: f64 = 1.0 / (1u64 << 63) as f64;
+    /// The greatest factor.
+    pub const MOST: f64 = 32767.0;
+
     /// The nearest value to `factor`, with as many bits as fit.
     pub fn nearest(layer: &str, factor: f64) -> Result<Self, Error> {
         let refuse =
@@ -42,7 +47,7 @@ impl Factor {
             return Err(refuse());
         }
         // The largest shift for which the integer fits.
-        let bits = (f64::from(i16::MAX) / factor).log2().floor().min(63.0);
+        let bits = (Self::MOST / factor).log2().floor().min(63.0);
         if bits < 0.0 {
             return Err(refuse());
         }

@@ -28,14 +28,17 @@ pub(crate) struct RunArgs {
 }
 
 /// The options that `nvdla run` and `nvdla_runtime` have in common.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// The loadable: a network that was compiled for NVDLA; "-" is the standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) loadable: PathBuf,
 
     /// An image (pgm, ppm, png or jpeg) for the first input; repeat it for the further images of a batch
-    #[arg(long, value_name = "FILE")]
+    ///
+    /// With a folder, the loadable runs once for each picture in it, in the order of their names. The results of each are shown, with
+    /// --json as one object per picture, and --output-dir gets a folder per picture. output.dimg (of nvdla_runtime) is not written.
+    #[arg(long, value_name = "FILE|DIR")]
     pub(crate) image: Vec<PathBuf>,
 
     /// Divide each sample of the image by this, after the mean is subtracted; only for formats of more than 8 bits [default: 1]

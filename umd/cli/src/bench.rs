@@ -8,16 +8,22 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use hdrhistogram::Histogram;
+use nvdla_compiler::arguments::{configuration, shape};
+use nvdla_compiler::compiler::Compiler;
+use nvdla_compiler::import::model::{Model, Options};
+use nvdla_runtime::configuration::Board;
 use nvdla_runtime::device::{self, Device as _, Selection, Shared};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::program::print;
 use nvdla_runtime::{Context, Network, Pending};
+use nvdla_uapi::reg::values;
 
 use crate::failure::{problem, Failure};
 use crate::json::{Bench, Distribution, Output, VERSION};
@@ -27,9 +33,31 @@ use crate::timed::Timed;
 /// Options of `nvdla bench`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
+    /// A network (ONNX, TFLite or NCNN), which is compiled for --config. Without samples its values are not those of the network,
+    /// and its times are
+    #[arg(
+        value_name = "MODEL",
+        requires = "config",
+        required_unless_present = "loadable",
+        conflicts_with = "loadable"
+    )]
+    model: Option<PathBuf>,
+
     /// The loadable; "-" is the standard input
     #[arg(long, value_name = "FILE")]
-    loadable: PathBuf,
+    loadable: Option<PathBuf>,
+
+    /// The configuration for which MODEL is compiled
+    #[arg(long, value_name = "NAME", requires = "model", value_parser = configuration)]
+    config: Option<Board>,
+
+    /// The precision in which MODEL is compiled
+    #[arg(long, value_enum, default_value_t = Precision::Int8, requires = "model")]
+    precision: Precision,
+
+    /// The shape of an input of MODEL with dimensions that it does not fix
+    #[arg(long, value_name = "NAME=1x3x224x224", value_parser = shape, requires = "model")]
+    shape: Vec<(String, Vec<usize>)>,
 
     /// The device, as for `nvdla run`
     #[arg(long, value_name = "DEVICE")]
@@ -56,6 +84,13 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
+/// A precision in which a network can be compiled without samples.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Precision {
+    Int8,
+    Fp16,
+}
+
 /// A run in flight.
 struct InFlight {
     context: Context,
@@ -77,8 +112,24 @@ fn resident() -> Option<u64> {
     Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? * 4096)
 }
 
+/// The loadable, and the file of which it is.
+fn loadable(args: &Args) -> Result<(&Path, Loadable), Failure> {
+    let (Some(path), Some(board)) = (&args.model, &args.config) else {
+        let path = args.loadable.as_deref().ok_or_else(|| problem("neither MODEL nor --loadable is given"))?;
+        return Ok((path, run::open_loadable(path)?));
+    };
+    let options = Options { shapes: args.shape.iter().cloned().collect(), ..Options::default() };
+    let model = Model::open(path, &options)?;
+    let compiler = Compiler::new(board.config).conditions(board.conditions).precision(match args.precision {
+        Precision::Int8 => values::Precision::Int8,
+        Precision::Fp16 => values::Precision::Fp16,
+    });
+    Ok((path, Loadable::from_bytes(compiler.uncalibrated(&model)?.loadable)?))
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let loadable = Arc::new(run::open_loadable(&args.loadable)?);
+    let (name, loadable) = loadable(args)?;
+    let loadable = Arc::new(loadable);
     let opened = device::open(&run::or_environment(args.device.clone())?, &loadable)?;
     let (reason, queue) = (opened.reason, opened.device.has_queue());
     let (device, spent) = Timed::new(opened.device);
@@ -131,7 +182,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         };
         let bench = Output::Bench(Bench {
             version: VERSION,
-            loadable: args.loadable.display().to_string(),
+            loadable: name.display().to_string(),
             device: device.info().to_string(),
             in_flight: args.in_flight,
             warmup: args.warmup,

@@ -5,8 +5,9 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use nvdla_compiler::kind_of;
 use nvdla_runtime::program::{self, sentence};
-use nvdla_runtime::{compare, files, image, kind_of, labels, loadable, ErrorKind};
+use nvdla_runtime::{compare, files, image, labels, loadable, ErrorKind};
 
 use crate::doctor;
 use crate::failure::{Context, Failure, Problem, Shown};

@@ -6,7 +6,7 @@ use crate::args::Args;
 use crate::failure::{cannot, problem, Context, Failure, Shown};
 use crate::{exit, inputs, json, outputs, progress, report};
 use nvdla_runtime::compare::Comparison;
-use nvdla_runtime::device::{self, Kind, Recording, Selection, Shared};
+use nvdla_runtime::device::{self, Device, Kind, Recording, Selection, Shared};
 use nvdla_runtime::files;
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
@@ -14,7 +14,7 @@ use nvdla_runtime::operations;
 use nvdla_runtime::operations::races::Edge;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_runtime::program::sentence;
-use nvdla_runtime::session::{dump_to, Completed, RunOptions};
+use nvdla_runtime::session::{dump_to, Completed, RunOptions, Session};
 use nvdla_runtime::{ErrorKind, Network};
 use nvdla_uapi::config::Config;
 use std::io;
@@ -36,10 +36,47 @@ pub(crate) fn or_environment(selection: Option<Selection>) -> Result<Selection, 
     }
 }
 
-/// Runs the loadable; `dimg` says that `output.dimg` is written.
+/// The endings of pictures' names.
+const PICTURES: [&str; 5] = ["jpeg", "jpg", "pgm", "png", "ppm"];
+
+/// The pictures of the folder that --image names, in the order of their names; none if it names no folder.
+fn pictures(args: &Args) -> Result<Option<Vec<PathBuf>>, Failure> {
+    let [folder] = &args.image[..] else { return Ok(None) };
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let others = [
+        ("--output", !args.output.is_empty()),
+        ("--dump", args.dump.is_some()),
+        ("--record", args.record.is_some()),
+        ("--compare", args.compare.is_some()),
+        ("--profile", args.profile.is_some()),
+    ];
+    if let Some((option, _)) = others.iter().find(|(_, given)| *given) {
+        let folder = folder.display();
+        return Err(problem(format!("{option} is for one run, and --image {folder} is a folder of pictures")));
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(cannot("read", folder))? {
+        let path = entry.map_err(cannot("read", folder))?.path();
+        let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+        if ending.is_some_and(|ending| PICTURES.contains(&ending.as_str())) {
+            found.push(path);
+        }
+    }
+    if found.is_empty() {
+        return Err(problem(format!("--image {} has no pictures (.{})", folder.display(), PICTURES.join(", ."))));
+    }
+    found.sort();
+    Ok(Some(found))
+}
+
+/// Runs the loadable; `dimg` says that `output.dimg` is written. With a folder of pictures it runs once for each of them, and each
+/// has its own folder of outputs.
 pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     // Everything that can be checked before the run is checked first.
     let labels = args.labels.as_ref().map(Labels::open).transpose()?;
+    let pictures = pictures(args)?;
     let mut loadable = Arc::new(open_loadable(&args.loadable)?);
     info!("{}: {} bytes, version {}", args.loadable.display(), loadable.as_bytes().len(), loadable.version());
     let names = outputs::names(args, &loadable, dimg)?;
@@ -59,8 +96,8 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
         loadable = Arc::new(repaired.loadable);
     }
     let atom = config.map_or(32, |config| config.memory_atomic);
-    let mut comparison = args.compare.as_ref().map(|folder| Comparison::new(folder, &loadable, atom)).transpose()?;
-    let mut profile = match &args.profile {
+    let comparison = args.compare.as_ref().map(|folder| Comparison::new(folder, &loadable, atom)).transpose()?;
+    let profile = match &args.profile {
         Some(_) => {
             let config = config.unwrap_or_else(|| device::recognise(&loadable).config);
             Some(Profile::new(&loadable, config, conditions(args, &selection, config, &loadable))?)
@@ -77,7 +114,37 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
         }
     }
     let session = context.session()?;
+    if let Some(pictures) = pictures {
+        for picture in pictures {
+            let folder = args.output_dir.as_ref().zip(picture.file_name()).map(|(folder, name)| folder.join(name));
+            let one = Args { image: vec![picture], output_dir: folder, ..args.clone() };
+            let names = outputs::names(&one, &loadable, false)?;
+            let outputs = outputs::Outputs::new(&one, session, labels.clone(), false, names)?;
+            rounds(&one, (&loadable, config), session, reason.clone(), &outputs, Watch::default())?;
+        }
+        return Ok(());
+    }
     let outputs = outputs::Outputs::new(args, session, labels, dimg, names)?;
+    rounds(args, (&loadable, config), session, reason, &outputs, Watch { comparison, profile, recording })
+}
+
+/// What is made of the runs beside their outputs.
+#[derive(Default)]
+struct Watch<'a> {
+    comparison: Option<Comparison>,
+    profile: Option<Profile>,
+    recording: Option<(Recording, &'a PathBuf)>,
+}
+
+/// Fills the inputs, runs as often as --repeat says, and writes and shows the results.
+fn rounds<D: Device>(
+    args: &Args,
+    (loadable, config): (&Loadable, Option<&Config>),
+    session: &mut Session<D>,
+    reason: String,
+    outputs: &outputs::Outputs,
+    Watch { mut comparison, mut profile, recording }: Watch<'_>,
+) -> Result<(), Failure> {
     let inputs = inputs::set(args, session)?;
     let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
     let mut dump = args.dump.clone().map(dump_into).transpose()?;
@@ -87,7 +154,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
             let layer = names.layer(operation.task, operation.index)?;
             Some(format!("{}  {layer}\n", operation.file_name()))
         };
-        let lines: String = operations::operations(&loadable)?.into_iter().filter_map(line).collect();
+        let lines: String = operations::operations(loadable)?.into_iter().filter_map(line).collect();
         let path = folder.join(outputs::LAYERS);
         files::write(&path, lines).map_err(cannot("write", &path))?;
     }
@@ -116,7 +183,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
         let on_operation = wanted.then_some(&mut observe as _);
         let options =
             RunOptions { timeout: args.timeout, run_timeout: args.run_timeout, on_operation, ..RunOptions::default() };
-        report.add(session.run_with(options).inspect_err(|_| suggest(&loadable, config))?);
+        report.add(session.run_with(options).inspect_err(|_| suggest(loadable, config))?);
     }
     progress.finish();
     // The results are shown even if a file cannot be written.
@@ -139,7 +206,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
         let (kind, status) = exit::of(error.as_ref());
         json::Error { kind: kind.map(ErrorKind::name), message: sentence(error.as_ref()), status }
     });
-    report.finish(&outputs, session, comparison.as_ref(), profile.as_ref(), error)?;
+    report.finish(outputs, session, comparison.as_ref(), profile.as_ref(), error)?;
     result.map_err(|error| Box::new(Shown(error)) as Failure)
 }
 

@@ -194,7 +194,8 @@ fn images_that_cannot_be_used() {
     assert!(run("short.pgm").starts_with("error: short.pgm is not a pgm"), "{}", run("short.pgm"));
     folder.write("empty.jpg", b"");
     assert!(run("empty.jpg").starts_with("error: empty.jpg is not a pgm"));
-    assert!(run(".").starts_with("error: cannot read the image .: "), "{}", run("."));
+    // Its first picture.
+    assert!(run(".").starts_with("error: ./empty.jpg is not a pgm"), "{}", run("."));
 
     let mut wide = b"P5\n56 28\n255\n".to_vec();
     wide.extend([255; 56 * 28]);
@@ -715,6 +716,58 @@ fn runs_are_counted_and_timed() {
     let (code, shown, _) = nvdla(&folder, &["list"]);
     assert_eq!(code, Some(0));
     assert!(shown.contains("model:nv_small"), "{shown}");
+}
+
+#[test]
+fn a_model_is_compiled_and_measured() {
+    let folder = Folder::new();
+    let (model, lenet) = (example("lenet.onnx"), lenet());
+    let arguments = ["bench", &model, "--config", "nv_small", "--device", "model", "--iterations", "2", "--json"];
+    let (code, shown, error) = nvdla(&folder, &arguments);
+    assert_eq!(code, Some(0), "{error}");
+    let object: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((&object["iterations"], &object["loadable"]), (&2.into(), &model.as_str().into()));
+    for (options, status, text) in [
+        (vec![&model[..]], 2, "--config"),
+        (vec![&model, "--config", "nv_small", "--loadable", &lenet], 2, "cannot be used with"),
+        (vec!["--loadable", &lenet, "--precision", "fp16"], 2, "MODEL"),
+        (vec![&model, "--config", "nv_small", "--precision", "fp16"], 4, "nv_small has no Fp16"),
+        (vec!["missing.onnx", "--config", "nv_small"], 3, "missing.onnx"),
+        (vec![&lenet, "--config", "nv_small"], 3, "lenet.nv_small.nvdla"),
+    ] {
+        let (code, _, error) = nvdla(&folder, &[&["bench"], &options[..]].concat());
+        assert!(code == Some(status) && error.contains(text), "{options:?}: {code:?}, {error}");
+    }
+}
+
+/// One run and one folder of outputs per picture.
+#[test]
+fn a_folder_of_pictures() {
+    let folder = Folder::new();
+    for digit in ["seven", "two"] {
+        let picture = fs::read(example(&format!("images/{digit}.pgm"))).unwrap();
+        folder.write(&format!("{digit}.pgm"), &picture);
+    }
+    folder.write("notes.txt", b"no picture");
+    let lenet = lenet();
+    let run = ["run", "--loadable", &lenet, "--image", ".", "--device", "model", "--top", "1"];
+    let (code, shown, error) = nvdla(&folder, &[&run[..], &["--output-dir", "out"]].concat());
+    assert_eq!(code, Some(0), "{error}");
+    let classes: Vec<&str> = shown.lines().filter_map(|line| line.trim_start().split("  ").next()).collect();
+    let (seven, two) = (shown.find("seven.pgm").unwrap(), shown.find("two.pgm").unwrap());
+    assert!(seven < two && classes.contains(&"7") && classes.contains(&"2"), "{shown}");
+    let of = |name: &str| fs::read_dir(folder.0.path().join("out").join(name)).unwrap().count();
+    assert_eq!([of("seven.pgm"), of("two.pgm")], [1, 1]);
+    let (_, shown, _) = nvdla(&folder, &[&run[..], &["--json"]].concat());
+    let objects: Vec<serde_json::Value> =
+        serde_json::Deserializer::from_str(&shown).into_iter().map(Result::unwrap).collect();
+    assert_eq!(objects.len(), 2);
+    assert_eq!(objects[1]["inputs"][0]["files"][0], "./two.pgm");
+    let (code, _, error) = nvdla(&folder, &[&run[..], &["--output", "y.npy"]].concat());
+    assert!(code == Some(2) && error.contains("--output is for one run, and --image . is a folder"), "{error}");
+    fs::create_dir(folder.0.path().join("empty")).unwrap();
+    let (code, _, error) = nvdla(&folder, &["run", "--loadable", &lenet, "--image", "empty"]);
+    assert!(code == Some(2) && error.contains("--image empty has no pictures (.jpeg, .jpg"), "{error}");
 }
 
 #[test]

@@ -17,6 +17,23 @@ const EMULATED_ELEMENTS: u32 = 1 << 16;
 const HALVES: Range =
     Range { min: 0.0, max: 127.0 / 255.0, scale: 1.0 / 255.0, span: (0.0, 127.0 / 255.0), given: false };
 
+/// Beyond this argument, which is ln(254), the emulator's sigmoid in steps of [`HALVES`] is 0 or 1.
+const ENDS: f32 = 5.537_334;
+
+/// A range whose values saturate at a magnitude. The integers of a quantized model stay.
+fn within(range: Range, most: f32) -> Range {
+    if range.given {
+        return range;
+    }
+    Range {
+        min: range.min.clamp(-most, most),
+        max: range.max.clamp(-most, most),
+        scale: range.scale.min(most / 127.0),
+        span: (range.span.0.max(-most), range.span.1.min(most)),
+        ..range
+    }
+}
+
 impl Builder<'_> {
     pub(crate) fn unary(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
         let config = self.config;
@@ -50,7 +67,7 @@ impl Builder<'_> {
                 let range = self.range_of(node.inputs[0]);
                 let function = |x: f64| f64::from(unary.apply(x as f32));
                 let [low, high] = tails::shortened(&function, range.map(f64::from), false, tails::ERROR);
-                vec![PostOp::Table(unary, low as f32, high as f32)]
+                vec![PostOp::Table(unary.into(), low as f32, high as f32)]
             }
             Unary::Sigmoid | Unary::Tanh | Unary::Silu => return self.emulated(node, unary),
             _ => return Err(format!("{} needs lookup tables, which this configuration does not have", unary.name())),
@@ -72,13 +89,22 @@ impl Builder<'_> {
             ));
         }
         let factor = if unary == Unary::Tanh { 2.0 } else { 1.0 };
-        let scaled = range.map(|range| Range {
-            min: range.min * factor,
-            max: range.max * factor,
-            scale: range.scale * factor,
-            span: (range.span.0 * factor, range.span.1 * factor),
-            ..range
+        let scaled = range.map(|range| {
+            let scaled = Range {
+                min: range.min * factor,
+                max: range.max * factor,
+                scale: range.scale * factor,
+                span: (range.span.0 * factor, range.span.1 * factor),
+                ..range
+            };
+            within(scaled, ENDS)
         });
+        let id = node.inputs[0];
+        let alone = self.graph.users(id).nth(1).is_none() && !self.graph.outputs.contains(&id);
+        let computed = self.graph.producer(id).is_some() && unary != Unary::Silu;
+        if let (Some(range), true) = (range, alone && computed) {
+            self.net.tensors[x].range = Some(within(range, ENDS / factor));
+        }
         let pairs = self.net.tensor(format!("{of} and 0"), [2 * c, h, w], scaled);
         let channels = c as usize;
         let op = ir::Convolution::per_channel(channels, ir::Padding::default());
@@ -147,7 +173,7 @@ impl Builder<'_> {
         let saturates = quantization.is_some() && self.saturates(node.output);
         let post_ops = match (nothing, saturates && !picture) {
             (true, _) => Vec::new(),
-            (false, true) => vec![PostOp::Within(low, high)],
+            (false, true) => vec![PostOp::Within(low, high, node.output.0)],
             (false, false) => PostOp::limits(low, high),
         };
         if !joins && (nothing || saturates && !picture) {
@@ -339,7 +365,7 @@ impl Builder<'_> {
             .ok_or("a division by a tensor whose values may be near 0")?;
         let inverse = Some(Range::of(1.0 / range.max, 1.0 / range.min));
         let inverse = self.net.tensor(format!("{name} reciprocal"), shape, inverse);
-        let table = PostOp::Table(Unary::Reciprocal, range.min, range.max);
+        let table = PostOp::Table(Unary::Reciprocal.into(), range.min, range.max);
         self.step(node, Kind::Copy, &[b], vec![table], inverse);
         let whole = self.net.tensors[a].shape == self.net.tensors[node.output.0].shape;
         let (own, other) = if whole { (a, inverse) } else { (inverse, a) };

@@ -2,6 +2,10 @@
 
 //! Tables of scales in JSON, in the format of NVIDIA's compiler (`--calibtable`): for each layer, by its name, `{"scale": …,
 //! "min": …, "max": …, "offset": …}`. `scale` is the real value of one step.
+//!
+//! An entry may have more, which NVIDIA's compiler does not use: the `span`, and with the `shape` of the tensor the mean (`means`) and
+//! the greatest magnitude (`largest`) of each channel. With the means, biases make up for the rounding of weights, as they do with
+//! samples.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,9 +15,9 @@ use nvdla_runtime::files;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use crate::ir::{Graph, Op, PoolKind, Range, Ranges};
+use crate::ir::{Graph, Op, PoolKind, Range, Ranges, Tensor};
 
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct Entry {
     scale: f32,
     #[serde(default)]
@@ -25,6 +29,20 @@ struct Entry {
     /// The real values of the integers -128 and 127 if another integer than 0 may be 0. NVIDIA's compiler does not use them.
     #[serde(default)]
     span: Option<(f32, f32)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    shape: Vec<usize>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    means: Vec<f32>,
+}
+
+impl Entry {
+    /// The means, if they are those of a tensor's channels: its shape says which dimension that is.
+    fn means_of(&self, tensor: &Tensor) -> Option<&[f32]> {
+        let [1, channels, height, width] = tensor.nchw()? else { return None };
+        let clear = self.shape == tensor.shape && !(channels == height && channels == width);
+        let known = self.means.len() == channels && self.means.iter().all(|mean| mean.is_finite());
+        (clear && known).then_some(&self.means)
+    }
 }
 
 /// The greatest size of a table in bytes.
@@ -59,7 +77,7 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
         let Some((name, entry)) = names.into_iter().find_map(|name| Some((name, entries.get(name)?))) else {
             continue;
         };
-        let Entry { scale, min, max, offset, span } = *entry;
+        let Entry { scale, min, max, offset, span, .. } = *entry;
         if !(scale.is_finite() && scale > 0.0) {
             return Err(Error::Table(format!("{name:?} has the scale {scale}, which is not a positive number")));
         }
@@ -79,6 +97,10 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
             range.span = (low, high);
         }
         ranges.set(id, range);
+        // A moved tensor may have other channels.
+        if let Some(means) = entry.means_of(graph.tensor(id)).filter(|_| moved != Some(name)) {
+            ranges.set_means(id, means.into());
+        }
     }
     Ok(ranges)
 }
@@ -89,8 +111,9 @@ pub fn write(graph: &Graph, ranges: &Ranges) -> String {
     for id in graph.inputs.iter().copied().chain(graph.nodes.iter().map(|node| node.output)) {
         if let Some(range) = ranges.get(id) {
             let Range { min, max, scale, span, .. } = *range;
-            let entry = Entry { scale, min, max, offset: 0.0, span: Some(span) };
-            entries.insert(&graph.tensor(id).name, entry);
+            let (tensor, means) = (graph.tensor(id), ranges.means(id).map_or(Vec::new(), |means| means.to_vec()));
+            let shape = if means.is_empty() { Vec::new() } else { tensor.shape.clone() };
+            entries.insert(&tensor.name, Entry { scale, min, max, offset: 0.0, span: Some(span), shape, means });
         }
     }
     serde_json::to_string_pretty(&entries).unwrap_or_default() + "\n"

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use nvdla_runtime::device::{Device, ModelDevice};
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::program::sentence;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
 
 use super::loss::{Loss, Losses};
@@ -15,6 +16,11 @@ use crate::float;
 use crate::ir::{Color, Graph, Preprocess, TensorId};
 use crate::output::compiled::Compiled;
 use crate::output::layout::Stored;
+
+/// An error of the runtime with its causes: the last names the operation, the field and the limit.
+fn said(error: impl std::error::Error) -> String {
+    sentence(&error)
+}
 
 /// The values of tensors, by their numbers.
 type Surfaces = HashMap<usize, Vec<f32>>;
@@ -36,8 +42,8 @@ impl<'a> Measured<'a> {
 impl<'a, D: Device> Measured<'a, D> {
     /// Loads the network for a device.
     pub fn on(compiled: &'a Compiled, inputs: &'a [Option<Preprocess>], device: D) -> Result<Self, String> {
-        let loadable = Loadable::from_bytes(compiled.loadable.clone()).map_err(|error| error.to_string())?;
-        let session = Session::new(loadable, device).map_err(|error| error.to_string())?;
+        let loadable = Loadable::from_bytes(compiled.loadable.clone()).map_err(said)?;
+        let session = Session::new(loadable, device).map_err(said)?;
         Ok(Self { compiled, inputs, session })
     }
 
@@ -45,7 +51,7 @@ impl<'a, D: Device> Measured<'a, D> {
     fn set(&mut self, values: &[Vec<f32>]) -> Result<(), String> {
         for (index, values) in values.iter().enumerate() {
             let Some(preprocess) = self.inputs.get(index).and_then(Option::as_ref) else {
-                self.session.set_input_f32(index, values).map_err(|error| error.to_string())?;
+                self.session.set_input_f32(index, values).map_err(said)?;
                 continue;
             };
             let info = self.session.inputs().nth(index).ok_or("an input is missing")?;
@@ -63,21 +69,21 @@ impl<'a, D: Device> Measured<'a, D> {
                     *into = self.compiled.bytes[index].element((value * std + mean).round().clamp(0.0, 255.0) as u8);
                 }
             }
-            self.session.set_input_nchw(index, &bytes, 1.0).map_err(|error| error.to_string())?;
+            self.session.set_input_nchw(index, &bytes, 1.0).map_err(said)?;
         }
         Ok(())
     }
 
     fn outputs(&self) -> Result<Vec<Vec<f32>>, String> {
         let count = self.session.outputs().len();
-        (0..count).map(|index| self.session.output_f32(index).map_err(|error| error.to_string())).collect()
+        (0..count).map(|index| self.session.output_f32(index).map_err(said)).collect()
     }
 
     /// The outputs of one sample: the values of the graph's inputs, in their order.
     pub fn run(&mut self, inputs: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, String> {
         self.set(inputs)?;
         let options = RunOptions { cancel: Some(self.compiled.cancel.clone()), ..RunOptions::default() };
-        self.session.run_with(options).map_err(|error| error.to_string())?;
+        self.session.run_with(options).map_err(said)?;
         self.outputs()
     }
 
@@ -95,7 +101,7 @@ impl<'a, D: Device> Measured<'a, D> {
             cancel: Some(self.compiled.cancel.clone()),
             ..RunOptions::default()
         };
-        self.session.run_with(options).map_err(|error| error.to_string())?;
+        self.session.run_with(options).map_err(said)?;
         let values = |stored: &Stored| (stored.tensor, layout.values(stored, &buffers[stored.buffer]));
         Ok(layout.tensors.iter().map(values).collect())
     }

@@ -105,12 +105,6 @@ impl Ranges {
     pub fn set_means(&mut self, id: TensorId, means: Arc<[f32]>) {
         put(&mut self.means, id, means);
     }
-
-    /// The ranges without the means.
-    #[must_use]
-    pub fn without_means(self) -> Self {
-        Self { means: Vec::new(), ..self }
-    }
 }
 
 fn put<T: Clone>(list: &mut Vec<Option<T>>, id: TensorId, value: T) {

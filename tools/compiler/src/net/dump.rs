@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::step::{Net, PostOp};
+use super::step::{Net, PostOp, Tabulated};
 
 /// What a post-operation is called.
 fn name(post: &PostOp) -> String {
@@ -15,9 +15,11 @@ fn name(post: &PostOp) -> String {
         PostOp::Slopes(slopes) => format!("{} slopes", slopes.len()),
         PostOp::Most(limit) => format!("at most {limit}"),
         PostOp::Least(limit) => format!("at least {limit}"),
-        PostOp::Within(low, high) => format!("within {low} and {high}, by saturation"),
+        PostOp::Within(low, high, _) => format!("within {low} and {high}, by saturation"),
         PostOp::With(combine, other) => format!("{combine:?} with {other}"),
-        PostOp::Table(unary, low, high) => format!("table of {unary:?} from {low} to {high}"),
+        PostOp::Table(Tabulated { unary, factor, offset }, low, high) => {
+            format!("table of {factor} * {unary:?} + {offset} from {low} to {high}")
+        }
     }
 }
 

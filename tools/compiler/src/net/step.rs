@@ -73,12 +73,37 @@ pub enum PostOp {
     Most(f32),
     /// max(x, limit)
     Least(f32),
-    /// The limits of a quantized tensor, at which the integers of the step's output saturate. It is the last function of a step.
-    Within(f32, f32),
+    /// The limits of a quantized tensor, at which the integers of the step's output saturate, and that tensor: the step may have
+    /// been joined with later ones, which have another output. It is the last function of a step.
+    Within(f32, f32, TensorId),
     /// Combined with a tensor of the same shape, or with a tensor of one value per channel.
     With(Combine, TensorId),
     /// A function in a lookup table, with the range of its argument.
-    Table(Unary, f32, f32),
+    Table(Tabulated, f32, f32),
+}
+
+/// A function of a lookup table: `factor * unary(x) + offset`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tabulated {
+    /// The function.
+    pub unary: Unary,
+    /// The factor of its values.
+    pub factor: f32,
+    /// What is added to them.
+    pub offset: f32,
+}
+
+impl From<Unary> for Tabulated {
+    fn from(unary: Unary) -> Self {
+        Self { unary, factor: 1.0, offset: 0.0 }
+    }
+}
+
+impl Tabulated {
+    /// The value for an argument.
+    pub fn at(self, x: f64) -> f64 {
+        f64::from(self.factor) * f64::from(self.unary.apply(x as f32)) + f64::from(self.offset)
+    }
 }
 
 /// The kind of data that the sequencer reads from the convolution buffer.

@@ -7,11 +7,14 @@ use nvdla_uapi::reg::values::Precision;
 use crate::bounds::Bounds;
 use crate::ir::Unary::{Acos, Acosh, Asin, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Sqrt};
 use crate::ir::{self, Graph, Ranges};
-use crate::net::step::{Net, Tensor};
+use crate::net::step::{Net, PostOp, Tensor};
+use crate::quantize::LARGEST;
 use crate::target::UNKNOWN;
 
 /// Functions that approach no line, or have no value for some arguments.
 const STEEP: [ir::Unary; 12] = [Acos, Acosh, Asin, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Sqrt];
+/// The error of a table that is worth a warning, relative to the greatest value.
+const STEEP_ERROR: f64 = 0.05;
 /// The largest number of half precision.
 const LARGEST_HALF: f32 = 65504.0;
 
@@ -38,10 +41,13 @@ pub(crate) fn doubts(
             }
         }
     }
+    let error_of = |name: &String| tables.iter().find(|(table, _)| table == name).map_or(0.0, |(_, error)| *error);
+    let mut unknown = Vec::new();
     for (node, unary) in unknown_arguments(graph, ranges, bounds) {
         let Some(step) = net.steps.iter().find(|step| step.nodes.contains(&node.name)) else { continue };
         let name = &net.tensors[step.output].name;
-        let error = tables.iter().find(|(table, _)| table == name).map_or(0.0, |(_, error)| *error);
+        let error = error_of(name);
+        unknown.push(name);
         doubts.push(format!(
             "\"{}\" ({}): nothing is known of its arguments, so its table covers {:?}, with errors of up to {error:.3}, and is \
              constant beyond; give samples (--calibrate)",
@@ -49,6 +55,26 @@ pub(crate) fn doubts(
             unary.name(),
             UNKNOWN
         ));
+    }
+    for step in &net.steps {
+        let name = &net.tensors[step.output].name;
+        for post in &step.post_ops {
+            let PostOp::Table(function, low, high) = post else { continue };
+            if unknown.contains(&name) || !STEEP.contains(&function.unary) {
+                continue;
+            }
+            // In int8 the error is in steps of the output.
+            let ends = [*low, *high].map(|x| function.at(x.into()).abs()).into_iter().filter(|end| end.is_finite());
+            let most = if precision == Precision::Fp16 { ends.fold(0.0, f64::max) } else { LARGEST };
+            let error = error_of(name);
+            if error > STEEP_ERROR * most {
+                let (unary, steps) = (function.unary.name(), if precision == Precision::Fp16 { "" } else { " steps" });
+                doubts.push(format!(
+                    "\"{name}\" ({unary}): between {low} and {high} the function is steep, and its table has errors of up to \
+                     {error:.3}{steps}"
+                ));
+            }
+        }
     }
     doubts
 }

@@ -18,6 +18,8 @@ fn bits(value: f64) -> i16 {
     half::from_f32(value as f32).to_bits() as i16
 }
 
+/// The least number above 0 in half precision.
+const LEAST_HALF: f64 = 1.0 / (1 << 24) as f64;
 /// The greatest number in half precision.
 const GREATEST: f32 = 65504.0;
 
@@ -119,11 +121,10 @@ impl Quantizer<'_> {
                 Some(PostOp::Least(limit)) => y.alu = Some((AluAlgorithm::Max, single(*limit), None)),
                 _ => {}
             }
-            if let Some(PostOp::Table(unary, low, high)) = pipe.table.map(|table| &step.post_ops[table]) {
+            if let Some(PostOp::Table(function, low, high)) = pipe.table.map(|table| &step.post_ops[table]) {
                 y.table = Some(self.tables.len());
                 let name = self.net.tensors[step.output].name.clone();
-                let function = |x: f64| f64::from(unary.apply(x as f32));
-                self.float_table(&name, &function, f64::from(*low), f64::from(*high));
+                self.float_table(&name, &|x| function.at(x), f64::from(*low), f64::from(*high));
             }
             stages.y = Some(y);
         }
@@ -140,23 +141,24 @@ impl Quantizer<'_> {
         let select = exponent((high - low).max(1e-3) / entries as f64);
         let step = select.exp2();
         let start = (low / step).floor() * step;
-        let finite = |value: f64| if value.is_finite() { value.clamp(-65504.0, 65504.0) } else { 0.0 };
+        let middle = f64::midpoint(low, high);
+        let limited = |value: f64| if value.is_finite() { value.clamp(-65504.0, 65504.0) } else { 0.0 };
+        let value = |x: f64| limited(tails::finite(function, x, LEAST_HALF, middle));
         // The function may have no value below the range. There it continues as between the range's first argument and the next
         // entry.
         let next = start + step;
-        let slope = if next > low { (finite(function(next)) - finite(function(low))) / (next - low) } else { 0.0 };
+        let slope = if next > low { (value(next) - value(low)) / (next - low) } else { 0.0 };
         // So it may have none above.
         let end = |x: f64| {
-            let last = finite(function(high));
             let before = (high - step).max(low);
-            let slope = if high > before { (last - finite(function(before))) / (high - before) } else { 0.0 };
-            last + (x - high) * slope
+            let slope = if high > before { (value(high) - value(before)) / (high - before) } else { 0.0 };
+            value(high) + (x - high) * slope
         };
         let at = |x: f64| {
-            finite(match x {
-                _ if x < low => finite(function(low)) + (x - low) * slope,
+            limited(match x {
+                _ if x < low => value(low) + (x - low) * slope,
                 _ if x > high && !function(x).is_finite() => end(x),
-                _ => function(x),
+                _ => value(x),
             })
         };
         let values: Vec<f64> = (0..=entries).map(|index| at(start + index as f64 * step)).collect();

@@ -217,7 +217,8 @@ impl Quantizer<'_> {
         let largest = scale.iter().fold(1e-30, |largest, &scale| f64::from(scale.abs()).max(largest)) * own;
         let shifts = shift.iter().any(|&shift| shift != 0.0);
         let plain = scale.iter().all(|scale| scale.to_bits() == 1f32.to_bits()) && !shifts;
-        let fine = largest / if wide[0] { 16.0 } else { 4096.0 };
+        let addend = shift.iter().fold(0f64, |most, shift| most.max(shift.abs()));
+        let fine = (largest / if wide[0] { 16.0 } else { 4096.0 }).max(addend / LARGEST_BIAS);
         let free = self.unit(step, pipe, fine);
         // Integers without any change.
         let moved =
@@ -342,9 +343,9 @@ impl Quantizer<'_> {
                 }
                 _ => {}
             }
-            if let Some(PostOp::Table(unary, low, high)) = pipe.table.map(|table| &step.post_ops[table]) {
+            if let Some(PostOp::Table(function, low, high)) = pipe.table.map(|table| &step.post_ops[table]) {
                 let own = self.scales[step.output].scale;
-                let function = |x: f64| f64::from(unary.apply(x as f32));
+                let function = |x: f64| function.at(x);
                 let range = [f64::from(*low), f64::from(*high)];
                 let table = match self.shared.get(&step.output) {
                     Some(&shared) => Table::new(&function, shared, unit, true),
@@ -356,7 +357,8 @@ impl Quantizer<'_> {
             stages.y = Some(y);
         }
         let Scale { scale, zero } = self.scales[step.output];
-        let factor = Factor::nearest(&name, unit / scale)?;
+        // Beyond these ends all values saturate, or are 0.
+        let factor = Factor::nearest(&name, (unit / scale).clamp(Factor::LEAST, Factor::MOST))?;
         let added = added_last(step, pipe).map_or(0.0, |other| {
             let Scale { scale, zero } = self.scales[other];
             f64::from(zero) * scale / unit

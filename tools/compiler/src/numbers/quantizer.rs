@@ -175,6 +175,9 @@ pub struct Scale {
     /// The integer that represents 0.
     pub zero: i32,
 }
+/// The least factor of 2 by which a unit grows when it is multiplied by that of another tensor.
+const PRODUCT: f64 = 16.0;
+
 /// Computes numbers.
 pub struct Quantizer<'a> {
     /// The network.
@@ -293,14 +296,16 @@ impl Quantizer<'_> {
 
     /// A unit near `finest` that the following sub-units can use, and the left shift of the tensor that X2 combines.
     pub(crate) fn unit(&self, step: &Step, pipe: Pipe, finest: f64) -> Option<(f64, u8)> {
+        let least = self.least_unit(step, pipe);
         if let Some(PostOp::With(combine, other)) = pipe.x2.map(|x2| &step.post_ops[x2]) {
             if *combine != Combine::Mul {
                 let scale = self.scales[*other].scale;
                 let most = LARGEST_SHIFTS[usize::from(self.net.tensors[*other].wide)];
-                let shift = exponent(scale / finest).clamp(0.0, most);
+                let fitting = (scale / least).log2().floor();
+                let shift = exponent(scale / finest).min(fitting).clamp(0.0, most);
                 return Some((scale / shift.exp2(), shift as u8));
             }
-            return None;
+            return (finest < least).then_some((least, 0));
         }
         if let (Some(PostOp::Table(_, low, high)), None) = (pipe.table.map(|table| &step.post_ops[table]), pipe.y) {
             if let Some([low, high]) = self.shared.get(&step.output) {
@@ -310,7 +315,26 @@ impl Quantizer<'_> {
             let select = exponent(range / 256.0 / finest).max(0.0);
             return Some((range / 256.0 / select.exp2(), 0));
         }
-        None
+        (finest < least).then_some((least, 0))
+    }
+
+    /// The least unit for which the factor of the tensor that Y combines fits 16 bits, and the output's zero 31 bits.
+    fn least_unit(&self, step: &Step, pipe: Pipe) -> f64 {
+        let combined = |at: Option<usize>| match at.map(|at| &step.post_ops[at]) {
+            Some(PostOp::With(combine, other)) => Some((*combine, self.scales[*other].scale)),
+            _ => None,
+        };
+        let Scale { scale, zero } = self.scales[step.output];
+        let of_zero = if pipe.table.is_some() { 0.0 } else { f64::from(zero.abs()) * scale / f64::from(1 << 30) };
+        let of_y = match combined(pipe.y) {
+            Some((Combine::Mul, factor)) => of_zero / factor / PRODUCT,
+            Some((_, scale)) => of_zero.max(scale / f64::from(i16::MAX)),
+            None => of_zero,
+        };
+        match combined(pipe.x2) {
+            Some((Combine::Mul, factor)) => of_y / factor / PRODUCT,
+            _ => of_y,
+        }
     }
 
     pub(crate) fn operand(&self, step: &Step, other: TensorId) -> Operand {

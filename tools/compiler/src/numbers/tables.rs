@@ -10,8 +10,7 @@ use std::collections::HashMap;
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
 
-use crate::ir::Unary;
-use crate::net::step::TensorId;
+use crate::net::step::{Tabulated, TensorId};
 use crate::numbers::tails;
 
 /// Units between two entries of a shared table.
@@ -40,8 +39,9 @@ impl Table {
         let close = LUT_LINEAR_EXP_ENTRIES - 1;
         let select = ((high - low).max(1e-6) / unit / entries as f64 - 1e-9).log2().ceil().max(0.0);
         let start = (low / unit).floor();
-        let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
-        let at = |index: f64| finite(function((start + index * select.exp2()) * unit));
+        // Half a unit from an argument lie the others that are rounded to it.
+        let middle = f64::midpoint(low, high);
+        let at = |index: f64| tails::finite(function, (start + index * select.exp2()) * unit, unit / 2.0, middle);
         let values: Vec<f64> = (0..=entries).map(|index| at(index as f64)).collect();
         let (_, first, closer) = closest(&at, select as u32);
         let near = (select - f64::from(closer)).exp2();
@@ -158,7 +158,7 @@ pub(crate) fn closest(at: &dyn Fn(f64) -> f64, most: u32) -> (f64, usize, u32) {
 /// A step that ends with a table whose arguments may have any unit.
 pub(crate) struct User {
     pub(crate) output: TensorId,
-    pub(crate) function: Unary,
+    pub(crate) function: Tabulated,
     /// The range of its arguments.
     pub(crate) range: [f64; 2],
     /// The scale of its output.
@@ -173,7 +173,7 @@ pub(crate) fn shared(users: Vec<User>) -> HashMap<TensorId, [f64; 2]> {
         let (mut of_one, others): (Vec<User>, Vec<User>) =
             users.into_iter().partition(|user| user.function == function);
         users = others;
-        let function = |x: f64| f64::from(function.apply(x as f32));
+        let function = |x: f64| function.at(x);
         let own = |user: &User| {
             let table = Table::new(&function, user.range, (user.range[1] - user.range[0]) / 256.0 / UNITS, false);
             (table.error(&function, user.range)).max(ERROR * user.scale)

@@ -25,6 +25,17 @@ pub(crate) fn slope(function: &dyn Fn(f64) -> f64, end: f64, length: f64) -> f64
     }
 }
 
+/// The value of a function; where it is infinite, its value at `distance` from there, on the side of `inside`.
+pub(crate) fn finite(function: &dyn Fn(f64) -> f64, x: f64, distance: f64, inside: f64) -> f64 {
+    let value = function(x);
+    let value = if value.is_infinite() { function(x + distance.copysign(inside - x)) } else { value };
+    if value.is_finite() {
+        value
+    } else {
+        0.0
+    }
+}
+
 /// Moves both ends of a range towards 0 while a line beyond them is as good as the function, and the range is not empty. Without
 /// `sloped` the line has slope 0. `error` is the largest error of the line.
 pub(crate) fn shortened(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], sloped: bool, error: f64) -> [f64; 2] {
@@ -69,6 +80,15 @@ mod tests {
             let found = slopes(unary);
             assert!((0..2).all(|k| (found[k] - expected[k]).abs() < 1e-4), "{unary:?}: {found:?}");
         }
+    }
+
+    #[test]
+    fn infinite_values_are_those_beside_them() {
+        let at = |unary, x, inside| finite(&of(unary), x, 1.0 / 1024.0, inside);
+        assert!((at(Unary::Log, 0.0, 1.0) + 6.931).abs() < 1e-3);
+        assert!((at(Unary::Reciprocal, 0.0, -1.0) + 1024.0).abs() < 1e-3);
+        assert!((at(Unary::Atanh, 1.0, 0.0) - 3.812).abs() < 1e-3);
+        assert!(at(Unary::Log, -1.0, 0.0).abs() + at(Unary::Log, 1.0, 2.0).abs() < 1e-9);
     }
 
     #[test]

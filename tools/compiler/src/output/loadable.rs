@@ -27,6 +27,9 @@ use crate::schedule::program::{
     Base, Buffer, Cube, Emulated, Format, Operation, Program, Storage, Task as Lowered, Unit,
 };
 
+/// The size of atoms for which the emulator has no format.
+const HALVED_ATOM: u32 = 16;
+
 /// Version of the descriptors, as blobs carry it.
 const DLA_VERSION: Version = Version([desc::Version::CURRENT.major, desc::Version::CURRENT.minor, 3]);
 /// Version of the emulator's descriptors.
@@ -429,7 +432,10 @@ impl<'a> Emitter<'a> {
                     buffer + std::mem::offset_of!(emu::raw::Buffer, line_stride),
                     buffer + std::mem::offset_of!(emu::raw::Buffer, surf_stride),
                 ];
-                self.relocate(cube, buffers, interface, strides);
+                // The strides of halves of atoms are not the tensor's.
+                if self.program.config.memory_atomic != HALVED_ATOM {
+                    self.relocate(cube, buffers, interface, strides);
+                }
             }
         }
         Ok((interface, network, vec![descriptors, buffers]))
@@ -438,9 +444,9 @@ impl<'a> Emitter<'a> {
     fn emulated_buffer(&self, step: usize, cube: &Cube) -> Result<emu::Buffer, Error> {
         let layer = &self.program.steps[step].tensor;
         let format = match (self.program.precision, self.program.config.memory_atomic) {
-            (Precision::Int8, 8) => emu::Format::Int8x8,
             (Precision::Int8, 32) => emu::Format::Int8,
             (Precision::Fp16, 32) => emu::Format::Fp16,
+            (Precision::Int8, 8 | HALVED_ATOM) => emu::Format::Int8x8,
             (_, other) => {
                 let reason = format!("the emulator has no format with atoms of {other} bytes");
                 return Err(Error::unsupported(layer, reason));
@@ -448,7 +454,7 @@ impl<'a> Emitter<'a> {
         };
         let (address_index, address_offset) =
             self.place(cube).ok_or_else(|| Error::unsupported(layer, "an emulated operation needs memory"))?;
-        Ok(emu::Buffer {
+        let buffer = emu::Buffer {
             address_index,
             address_offset,
             size: cube.size,
@@ -458,8 +464,32 @@ impl<'a> Emitter<'a> {
             channels: cube.channels,
             line_stride: cube.line_stride,
             surface_stride: cube.surface_stride,
-        })
+        };
+        if self.program.config.memory_atomic == HALVED_ATOM {
+            return halved(buffer).ok_or_else(|| {
+                let Cube { channels, height, width, .. } = cube;
+                let reason = format!(
+                    "the emulator has no format with atoms of {HALVED_ATOM} bytes, and {channels} channels of {height} x {width} do \
+                     not lie as with atoms of 8: those of one pixel do, and up to 8 channels"
+                );
+                Error::unsupported(layer, reason)
+            });
+        }
+        Ok(buffer)
     }
+}
+
+/// A buffer with atoms of [`HALVED_ATOM`] bytes as one with atoms of 8, if its elements lie as in such a one. The channels of one
+/// pixel lie one after another, whatever the size of an atom. Of up to 8 channels, each pixel becomes a line.
+fn halved(buffer: emu::Buffer) -> Option<emu::Buffer> {
+    let emu::Buffer { width, height, channels, line_stride, surface_stride, .. } = buffer;
+    let pixels = width.checked_mul(height)?;
+    if pixels == 1 && (u32::from(channels) <= HALVED_ATOM || surface_stride == HALVED_ATOM) {
+        return Some(emu::Buffer { line_stride: 8, surface_stride: 8, ..buffer });
+    }
+    let lines = channels <= 8 && (height == 1 || line_stride == u32::from(width) * HALVED_ATOM);
+    let surface_stride = u32::from(pixels) * HALVED_ATOM;
+    lines.then_some(emu::Buffer { width: 1, height: pixels, line_stride: HALVED_ATOM, surface_stride, ..buffer })
 }
 
 /// The number of an input or output.

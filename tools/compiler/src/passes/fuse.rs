@@ -29,8 +29,8 @@ fn skip_same(net: &mut Net) {
             index += 1;
             continue;
         }
-        if let Some(PostOp::Within(low, high)) = step.post_ops.first() {
-            net.within.push(Within { tensor: input, limited: output, low: *low, high: *high });
+        if let Some(PostOp::Within(low, high, limited)) = step.post_ops.first() {
+            net.within.push(Within { tensor: input, limited: *limited, low: *low, high: *high });
         }
         net.steps.remove(index);
         let replace = |id: &mut TensorId| *id = if *id == output { input } else { *id };
@@ -124,7 +124,7 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
         }
         let mut kind = before.kind.clone();
         let mut all = before.post_ops.clone();
-        if let (Some(PostOp::Within(low, high)), false) = (all.last(), post_ops.is_empty()) {
+        if let (Some(PostOp::Within(low, high, _)), false) = (all.last(), post_ops.is_empty()) {
             // The tensor with these limits is not stored, so its integers do not saturate.
             let limits = PostOp::limits(*low, *high);
             all.pop();
@@ -136,6 +136,11 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
                 (Kind::Convolution(conv), None, PostOp::Affine(scale, shift)) => scale_weights(conv, &scale, &shift),
                 (Kind::Copy, Some(PostOp::Affine(scale, shift)), PostOp::Affine(by, add)) if only => {
                     (*scale, *shift) = both(scale, shift, &by, &add);
+                }
+                // One factor and one addend behind a table are a part of its function.
+                (_, Some(PostOp::Table(function, ..)), PostOp::Affine(by, add)) if by.len() == 1 && add.len() == 1 => {
+                    function.factor *= by[0];
+                    function.offset = function.offset * by[0] + add[0];
                 }
                 (_, _, post) => all.push(post),
             }

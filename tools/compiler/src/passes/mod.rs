@@ -7,4 +7,5 @@ pub mod fuse;
 pub mod inputs;
 pub mod place;
 pub mod scales;
+pub(crate) mod separable;
 pub mod widen;

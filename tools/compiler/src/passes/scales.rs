@@ -99,7 +99,12 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
         }
         let late = pipe.and_then(|pipe| added_last(step, pipe));
         let given = |id: TensorId| net.tensors[id].range.is_some_and(|range| range.given) && !net.tensors[id].wide;
-        for other in needs_zero(step, pipe).filter(|&other| late != Some(other) || !given(other)) {
+        // The output converter subtracts the zero of the tensor that is added last, once.
+        let once = |id: TensorId| {
+            step.post_ops.iter().filter(|post| matches!(post, PostOp::With(_, other) if *other == id)).count() == 1
+        };
+        let subtracted = |id: TensorId| late == Some(id) && given(id) && once(id);
+        for other in needs_zero(step, pipe).filter(|&other| !subtracted(other)) {
             symmetric[groups.root(other)] = true;
         }
         let excluded = match &step.kind {
@@ -183,8 +188,8 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
 /// a limit may be outside. Symmetric integers have one more below 0.
 pub(crate) fn unsaturated(net: &Net, scales: &[Scale]) -> Vec<TensorId> {
     let stored = net.steps.iter().filter_map(|step| match step.post_ops.last() {
-        Some(PostOp::Within(low, high)) => {
-            Some(Within { tensor: step.output, limited: step.output, low: *low, high: *high })
+        Some(PostOp::Within(low, high, limited)) => {
+            Some(Within { tensor: step.output, limited: *limited, low: *low, high: *high })
         }
         _ => None,
     });

@@ -55,14 +55,21 @@ def write_calibration_table(model, samples, path):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    limits = {}
+    limits, means = {}, {}
     for sample in samples:
         for name, value in [*sample.items(), *zip(names, session.run(names, sample))]:
             if getattr(value, "dtype", None) == numpy.float32 and value.size:
                 low, high = limits.get(name, (0.0, 0.0))
                 limits[name] = (min(low, float(value.min())), max(high, float(value.max())))
+                if value.ndim > 1:
+                    others = tuple(axis for axis in range(value.ndim) if axis != 1)
+                    means.setdefault(name, []).append((value.shape, value.mean(others, dtype=numpy.float64)))
     table = {}
     for name, (low, high) in limits.items():
         largest = max(-low, high)
         table[name] = {"scale": (largest or 1.0) / 127, "min": low, "max": high, "offset": 0.0}
+        measured = means.get(name, [])
+        if len({shape for shape, _ in measured}) == 1:
+            table[name]["shape"] = measured[0][0]
+            table[name]["means"] = numpy.mean([mean for _, mean in measured], axis=0).tolist()
     pathlib.Path(path).write_text(json.dumps(table, indent=1) + "\n")
