@@ -17,6 +17,7 @@ use nvdla_uapi::desc::{
     self, cdp_surface, conv_surface, data_cube, pdp_surface, rubik_surface, sdp_surface, Descriptor, MemoryType, Wire,
 };
 use nvdla_uapi::emu;
+use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::FieldValue;
 
@@ -487,8 +488,10 @@ fn halved(buffer: emu::Buffer) -> Option<emu::Buffer> {
     if pixels == 1 && (u32::from(channels) <= HALVED_ATOM || surface_stride == HALVED_ATOM) {
         return Some(emu::Buffer { line_stride: 8, surface_stride: 8, ..buffer });
     }
-    let lines = channels <= 8 && (height == 1 || line_stride == u32::from(width) * HALVED_ATOM);
-    let surface_stride = u32::from(pixels) * HALVED_ATOM;
+    let atoms = Atoms::new(HALVED_ATOM, Precision::Int8).ok()?;
+    let [packed_line, packed_surface] = atoms.packed_strides(width.into(), height.into());
+    let lines = channels <= 8 && (height == 1 || u64::from(line_stride) == packed_line);
+    let surface_stride = u32::try_from(packed_surface).ok()?;
     lines.then_some(emu::Buffer { width: 1, height: pixels, line_stride: HALVED_ATOM, surface_stride, ..buffer })
 }
 
