@@ -62,6 +62,8 @@ def interrupted(call: Callable[[], object]) -> float:
         sent[0] = time.monotonic()
         os.kill(os.getpid(), signal.SIGINT)
 
+    # A shell starts programs in the background with SIGINT ignored, and Python leaves it so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.1, send)
     timer.start()
     try:
