@@ -25,7 +25,7 @@ pub mod survey;
 mod value;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -135,9 +135,10 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
             inputs.push(known.map_or_else(open, Cow::Borrowed));
         }
     }
+    // Before version 4 of the format, initializers were also listed as inputs, and also those that no node reads.
+    let initializers: HashSet<&str> = file.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
     for input in inputs {
-        // Before version 4 of the format, initializers were also listed as inputs.
-        if reader.tensors.contains_key(&input.name) {
+        if initializers.contains(input.name.as_str()) || reader.tensors.contains_key(&input.name) {
             continue;
         }
         let value = reader.input(&input, options).unwrap_or_else(|reason| {

@@ -52,6 +52,16 @@ fn reads(model: &proto::Model) -> Result<Graph, Failure> {
     read(model.encode_to_vec().into(), None, &Options::default())
 }
 
+/// Files before version 4 of the format list all initializers as inputs, also those that no node reads.
+#[test]
+fn initializers_are_no_inputs() {
+    let mut model = model(Vec::new(), vec![tensor("batches", &[], &[3.0])], "conv");
+    let graph = model.graph.as_mut().unwrap();
+    graph.input.extend([value("w", &[3, 2, 1, 1]), value("batches", &[])]);
+    let graph = reads(&model).unwrap();
+    assert_eq!(graph.inputs.iter().map(|&id| graph.tensor(id).name.as_str()).collect::<Vec<_>>(), ["x"]);
+}
+
 /// The error of a model, which must name the node.
 fn refusal(model: &proto::Model, node: &str) -> String {
     let error = reads(model).unwrap_err().to_string();
