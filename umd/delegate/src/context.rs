@@ -2,11 +2,11 @@
 
 //! TensorFlow Lite's C interface as safe calls.
 
-use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 
-use nvdla_frameworks::{Failure, Result};
+use nvdla_frameworks::{c_string, Failure, Result};
 
 use crate::sys;
 
@@ -68,22 +68,6 @@ pub(crate) unsafe fn floats<'a>(array: *const sys::FloatArray) -> &'a [f32] {
         let Some(size) = array.as_ref().map(|array| usize::try_from(array.size).unwrap_or(0)) else { return &[] };
         std::slice::from_raw_parts((&raw const (*array).data).cast(), size)
     }
-}
-
-/// # Safety
-///
-/// The text is null, or ends with a zero.
-pub(crate) unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: the caller's.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
-/// A text for TensorFlow Lite. Zeros inside it are left out.
-pub(crate) fn c_string(text: &str) -> CString {
-    CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
 /// An array of TensorFlow Lite: its size, and the numbers.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use nvdla_frameworks::device::{self, Devices};
 use nvdla_frameworks::divide::{self, Level};
 use nvdla_frameworks::kernel::Group;
-use nvdla_frameworks::options::{Options, NAMES};
+use nvdla_frameworks::options::{truth, Options, NAMES};
 use nvdla_frameworks::{Failure, Result};
 use nvdla_runtime::device::Selection;
 
@@ -49,11 +49,7 @@ impl Delegate {
         let (mut options, mut verbose) = (Options::default(), false);
         for (name, value) in given {
             if name == "verbose" {
-                verbose = match value.as_str() {
-                    "0" | "false" => false,
-                    "1" | "true" => true,
-                    _ => return Err(Failure(format!("the option verbose={value}: it is 0 or 1"))),
-                };
+                verbose = truth(value).map_err(|reason| format!("the option verbose={value}: {reason}"))?;
             } else if NAMES.contains(&name.as_str()) {
                 options.set(name, value)?;
             } else {

@@ -8,9 +8,9 @@ use std::ffi::{c_char, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 
-use nvdla_frameworks::{Failure, Result};
+use nvdla_frameworks::{c_string, text_of, Failure, Result};
 
-use crate::context::{c_string, text, Context, Part};
+use crate::context::{Context, Part};
 use crate::delegate::Delegate;
 use crate::kernel::Kernel;
 use crate::sys;
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn tflite_plugin_create_delegate(
             return Err("the options are missing".into());
         }
         // SAFETY: the caller's.
-        let given = (0..count).map(|k| unsafe { (text(*names.add(k)), text(*values.add(k))) });
+        let given = (0..count).map(|k| unsafe { (text_of(*names.add(k)), text_of(*values.add(k))) });
         Delegate::new(&given.collect::<Vec<_>>())
     });
     match made {

@@ -4,9 +4,9 @@
 
 use nvdla_compiler::import::tflite::file::{self, File, Kind, Level, Operator, Options, Places, Sparsity, Tensor};
 use nvdla_frameworks::tensor;
-use nvdla_frameworks::{Failure, Result};
+use nvdla_frameworks::{text_of, Failure, Result};
 
-use crate::context::{bytes, floats, ints, text, Context};
+use crate::context::{bytes, floats, ints, Context};
 use crate::parameters;
 use crate::sys;
 
@@ -83,7 +83,7 @@ unsafe fn operator(context: Context<'_>, index: usize) -> Result<Operator<'_>> {
             _ => &[],
         };
         let name = if registration.builtin_code == sys::CUSTOM {
-            text(registration.custom_name)
+            text_of(registration.custom_name)
         } else {
             file::operator(registration.builtin_code)
         };
@@ -111,7 +111,7 @@ unsafe fn tensor(context: Context<'_>, index: usize, made: bool) -> Result<Tenso
     let kind = kind(tensor.kind);
     // SAFETY: the interpreter's, which live as long as the graph.
     unsafe {
-        let name = match text(tensor.name) {
+        let name = match text_of(tensor.name) {
             name if name.is_empty() => format!("tensor {index}"),
             name => name,
         };

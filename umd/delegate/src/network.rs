@@ -3,7 +3,6 @@
 //! An interpreter's graph, which groups are compiled from: when the delegate is prepared, and again when a size has changed.
 
 use std::collections::HashMap;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use nvdla_compiler::compiler::Compiler;
@@ -17,7 +16,7 @@ use nvdla_frameworks::divide;
 use nvdla_frameworks::kernel::{Group, Loaded, Runner};
 use nvdla_frameworks::options::Options;
 use nvdla_frameworks::tensor::Kind;
-use nvdla_frameworks::{Failure, Result};
+use nvdla_frameworks::{guarded, Failure, Result};
 use nvdla_uapi::config::Config;
 
 use crate::context::{Context, Part};
@@ -62,8 +61,7 @@ impl Network {
     /// What its nodes compute, with the shapes of tensors that are known now.
     pub(crate) fn survey(&self, shapes: HashMap<String, Vec<usize>>) -> Result<Survey> {
         let options = model::Options { shapes, ..model::Options::default() };
-        let survey = catch_unwind(AssertUnwindSafe(|| survey::of_file(&self.file, self.size, &options)));
-        survey.map_err(|_| panicked())?.map_err(|error| Failure(error.to_string()))
+        guarded(|| survey::of_file(&self.file, self.size, &options).map_err(|error| Failure(error.to_string())))
     }
 
     pub(crate) fn compiler(&self, survey: &Survey) -> Compiler {
@@ -78,8 +76,7 @@ impl Network {
     pub(crate) fn group(&self, survey: &Survey, nodes: &[usize]) -> Result<Group> {
         let compiler = self.compiler(survey);
         let limits = &self.settings.options.limits;
-        let group = catch_unwind(AssertUnwindSafe(|| partition::group(survey, &compiler, limits, nodes)));
-        let group = group.map_err(|_| panicked())?.map_err(Failure)?;
+        let group = guarded(|| partition::group(survey, &compiler, limits, nodes).map_err(Failure))?;
         divide::of_group(group, self.settings.config, &|name| self.kind(name))
     }
 
@@ -108,8 +105,4 @@ impl Network {
         }
         Ok(shapes)
     }
-}
-
-fn panicked() -> Failure {
-    Failure("the compiler has panicked".to_owned())
 }

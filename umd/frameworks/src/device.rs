@@ -7,9 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use nvdla_runtime::device::{self, Device as _, KernelDevice, Selection, Shared};
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::program::sentence;
 use nvdla_uapi::config::{Config, NV_FULL};
 
-use crate::failure::{with_causes, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::options::Options;
 
 /// The devices that are open, by the text of the option `device` and the configuration.
@@ -31,7 +32,7 @@ impl Devices {
         if let Some(device) = open.get(&key) {
             return Ok(device.clone());
         }
-        let opened = device::open(&options.device, loadable).map_err(|error| Failure(with_causes(&error)))?;
+        let opened = device::open(&options.device, loadable).map_err(|error| Failure(sentence(&error)))?;
         let device = Shared::new(opened.device);
         if let Some(config) = device.info().config.filter(|config| config.name != configuration) {
             return Err(Failure(format!(
@@ -55,7 +56,7 @@ pub fn configuration(options: &Options) -> Result<&'static Config> {
         return Ok(config);
     }
     let of = |path: &std::path::Path| {
-        let device = KernelDevice::open(path).map_err(|error| Failure(with_causes(&error)))?;
+        let device = KernelDevice::open(path).map_err(|error| Failure(sentence(&error)))?;
         let info = device.info();
         info.config.ok_or_else(|| Failure(format!("{info} does not tell its configuration; give the option config")))
     };

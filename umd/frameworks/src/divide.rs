@@ -2,7 +2,6 @@
 
 //! A framework's network as compiled groups.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 
 use nvdla_compiler::compiler::Compiler;
@@ -12,7 +11,7 @@ use nvdla_runtime::files;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{guarded, Failure, Result};
 use crate::kernel::{Group, Header};
 use crate::options::Options;
 use crate::tensor::{Kind, Port};
@@ -63,8 +62,7 @@ pub fn divide(
     kind: &dyn Fn(&str) -> Option<Kind>,
     log: &dyn Fn(Level, &str),
 ) -> Result<Divided> {
-    let divided = catch_unwind(AssertUnwindSafe(|| partition::partition(survey, compiler, &options.limits)));
-    let divided = divided.map_err(|_| Failure("the compiler has panicked".to_owned()))?;
+    let divided = guarded(|| Ok(partition::partition(survey, compiler, &options.limits)))?;
     for warning in &divided.warnings {
         log(Level::Warning, warning);
     }

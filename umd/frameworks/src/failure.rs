@@ -2,6 +2,8 @@
 
 //! Errors as texts for the user.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
 /// What went wrong, as a text for the user.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -22,13 +24,11 @@ impl From<&str> for Failure {
 /// A result whose error is a text for the user.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// An error with its causes.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
+/// Calls the compiler. A panic of it must not end the framework's process, and is an error.
+///
+/// # Errors
+///
+/// Those of the call, or that it has panicked.
+pub fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err("the compiler has panicked".into()))
 }

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::program::sentence;
 use nvdla_runtime::session::RunOptions;
 use nvdla_runtime::{Context, Network};
 
 use serde::{Deserialize, Serialize};
 
 use crate::device::Devices;
-use crate::failure::{with_causes, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::options::Options;
 use crate::tensor::{Kind, Port};
 
@@ -85,11 +86,11 @@ impl Loaded {
     /// If the loadable is malformed, or its device cannot be used.
     pub fn new(group: Group, devices: &Devices, options: &Options) -> Result<Self> {
         let Group { header, loadable } = group;
-        let loadable = Loadable::from_bytes(loadable).map_err(|error| Failure(with_causes(&error)))?;
+        let loadable = Loadable::from_bytes(loadable).map_err(|error| Failure(sentence(&error)))?;
         let loadable = Arc::new(loadable);
         let device = devices.open(options, &header.configuration, &loadable)?;
-        let network = Network::new(loadable, &device).map_err(|error| Failure(with_causes(&error)))?;
-        let context = network.context().map_err(|error| Failure(with_causes(&error)))?;
+        let network = Network::new(loadable, &device).map_err(|error| Failure(sentence(&error)))?;
+        let context = network.context().map_err(|error| Failure(sentence(&error)))?;
         Ok(Self { header, network, context, timeout: options.timeout })
     }
 
@@ -175,7 +176,7 @@ impl Runner {
     ///
     /// If an input does not fit, or the device fails.
     pub fn run(&self, tensors: &impl Tensors) -> Result<Times> {
-        let fail = |error: nvdla_runtime::session::Error| Failure(with_causes(&error));
+        let fail = |error: nvdla_runtime::session::Error| Failure(sentence(&error));
         let waiting = self.free().pop();
         let mut context = match waiting {
             Some(context) => context,

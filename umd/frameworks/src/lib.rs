@@ -17,5 +17,7 @@ mod failure;
 pub mod kernel;
 pub mod options;
 pub mod tensor;
+mod text;
 
-pub use failure::{with_causes, Failure, Result};
+pub use failure::{guarded, Failure, Result};
+pub use text::{c_string, text_of};

@@ -126,16 +126,23 @@ impl Options {
                 self.dump = Some(PathBuf::from(value));
             }
             "timeout_ms" => self.timeout = Some(Duration::from_millis(count(value)? as u64)),
-            "profile" => {
-                self.profile = match value {
-                    "0" | "false" => false,
-                    "1" | "true" => true,
-                    _ => return Err("it is 0 or 1".to_owned()),
-                }
-            }
+            "profile" => self.profile = truth(value)?,
             _ => return Err(format!("there is no such option; the options are {}", NAMES.join(", "))),
         }
         Ok(())
+    }
+}
+
+/// A truth value.
+///
+/// # Errors
+///
+/// If the text is something else.
+pub fn truth(value: &str) -> std::result::Result<bool, String> {
+    match value {
+        "0" | "false" => Ok(false),
+        "1" | "true" => Ok(true),
+        _ => Err("it is 0 or 1".to_owned()),
     }
 }
 

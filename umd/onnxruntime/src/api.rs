@@ -11,7 +11,7 @@ use std::ptr;
 
 use nvdla_frameworks::kernel::Tensors;
 use nvdla_frameworks::tensor::Kind;
-use nvdla_frameworks::{Failure, Result};
+use nvdla_frameworks::{c_string, text_of, Failure, Result};
 
 use crate::sys;
 
@@ -457,20 +457,4 @@ impl Tensors for Kernel<'_> {
         // SAFETY: the tensor was made for this call, so nobody else accesses its bytes.
         fill(unsafe { std::slice::from_raw_parts_mut(data.cast::<u8>(), size) })
     }
-}
-
-/// A text for ONNX Runtime. Zeros inside it are left out.
-pub(crate) fn c_string(text: &str) -> CString {
-    CString::new(text.replace('\0', "")).unwrap_or_default()
-}
-
-/// # Safety
-///
-/// The text is null, or ends with a zero.
-pub(crate) unsafe fn text_of(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: the caller's.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

@@ -4,10 +4,9 @@
 
 use std::ffi::CString;
 
+use nvdla_frameworks::c_string;
 use nvdla_frameworks::kernel::VERSION;
 use nvdla_uapi::config::Config;
-
-use crate::api::c_string;
 
 /// The text for a configuration: the version of the payloads, and the configuration.
 pub(crate) fn of(config: &Config) -> CString {

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use nvdla_frameworks::device::Devices;
 use nvdla_frameworks::kernel::Runner;
-use nvdla_frameworks::{Failure, Result};
+use nvdla_frameworks::{text_of, Failure, Result};
 
-use crate::api::{text_of, Api, Kernel, Ref, VERSION};
+use crate::api::{Api, Kernel, Ref, VERSION};
 use crate::compatibility;
 use crate::options::Options;
 use crate::provider::{Provider, NAME};

@@ -7,7 +7,6 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,12 +17,12 @@ use nvdla_frameworks::device::{self, Devices};
 use nvdla_frameworks::divide::{self, Divided, Level};
 use nvdla_frameworks::kernel::{Group, Loaded, Runner};
 use nvdla_frameworks::tensor::Kind;
-use nvdla_frameworks::{Failure, Result};
+use nvdla_frameworks::{c_string, guarded, Failure, Result};
 use nvdla_runtime::device::Selection;
 use nvdla_runtime::files;
 use nvdla_uapi::config::Config;
 
-use crate::api::{c_string, Api, Attribute, Graph, Node};
+use crate::api::{Api, Attribute, Graph, Node};
 use crate::graph;
 use crate::options::{Embedded, Options};
 use crate::payload;
@@ -97,8 +96,7 @@ impl Provider {
             return Ok(());
         }
         // A model that the compiler cannot read is no reason to end the session: the processor runs it.
-        let divided = catch_unwind(AssertUnwindSafe(|| self.divide(graph, &nodes)));
-        let Divided { groups, summary } = match divided.unwrap_or_else(|_| Err("the compiler has panicked".into())) {
+        let Divided { groups, summary } = match guarded(|| self.divide(graph, &nodes)) {
             Ok(divided) => divided,
             Err(Failure(reason)) => {
                 self.log(sys::ORT_LOGGING_LEVEL_WARNING, &format!("NVDLA runs no node: {reason}"));

@@ -123,9 +123,11 @@ def report(name):
                         "--calibtable", table], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         compiled = time.perf_counter() - start
         size = sum(group.stat().st_size for group in folder.glob("group_*.nvdla"))
-        print(f"{name}: run {silent:.0f} us, with the log {above:.0f} us, above {device:.0f} us of the device and {given + taken:.0f} us of conversions; load {opened['opened']:.2f} s, compiler {compiled:.2f} s, ratio {opened['opened'] / compiled:.2f}; "
-              f"start of an EPContext model {again['opened']:.3f} s; loadable {size / 1e6:.2f} MB, memory "
-              f"{opened['memory'] / 1e6:.0f} MB, EPContext {again['memory'] / 1e6:.0f} MB", flush=True)
+        print(f"{name}: run {silent:.0f} us, with the log {above:.0f} us, above {device:.0f} us of the device and "
+              f"{given + taken:.0f} us of conversions; load {opened['opened']:.2f} s, compiler {compiled:.2f} s, "
+              f"ratio {opened['opened'] / compiled:.2f}; start of an EPContext model {again['opened']:.3f} s; "
+              f"loadable {size / 1e6:.2f} MB, memory {opened['memory'] / 1e6:.0f} MB, "
+              f"EPContext {again['memory'] / 1e6:.0f} MB", flush=True)
 
 
 def main():
