@@ -8,6 +8,7 @@ use crate::{exit, inputs, json, outputs, progress, report};
 use nvdla_runtime::compare::Comparison;
 use nvdla_runtime::device::{self, Device, Kind, Recording, Selection, Shared};
 use nvdla_runtime::files;
+use nvdla_runtime::image::{is_picture, ENDINGS};
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::operations;
@@ -36,9 +37,6 @@ pub(crate) fn or_environment(selection: Option<Selection>) -> Result<Selection, 
     }
 }
 
-/// The endings of pictures' names.
-const PICTURES: [&str; 5] = ["jpeg", "jpg", "pgm", "png", "ppm"];
-
 /// The pictures of the folder that --image names, in the order of their names; none if it names no folder.
 fn pictures(args: &Args) -> Result<Option<Vec<PathBuf>>, Failure> {
     let [folder] = &args.image[..] else { return Ok(None) };
@@ -59,13 +57,12 @@ fn pictures(args: &Args) -> Result<Option<Vec<PathBuf>>, Failure> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(cannot("read", folder))? {
         let path = entry.map_err(cannot("read", folder))?.path();
-        let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
-        if ending.is_some_and(|ending| PICTURES.contains(&ending.as_str())) {
+        if is_picture(&path) {
             found.push(path);
         }
     }
     if found.is_empty() {
-        return Err(problem(format!("--image {} has no pictures (.{})", folder.display(), PICTURES.join(", ."))));
+        return Err(problem(format!("--image {} has no pictures (.{})", folder.display(), ENDINGS.join(", ."))));
     }
     found.sort();
     Ok(Some(found))

@@ -36,7 +36,7 @@ mod vector;
 pub use encode::{Encoder, Order, Settings, Target};
 pub use error::Error;
 pub use given::Given;
-pub use picture::{Picture, PictureFile};
+pub use picture::{is_picture, Picture, PictureFile, ENDINGS};
 
 #[cfg(test)]
 mod tests;

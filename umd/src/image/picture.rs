@@ -38,6 +38,15 @@ pub struct Picture {
     samples: Vec<u8>,
 }
 
+/// The endings of the names of files that are taken for pictures where a folder holds them, in small letters.
+pub const ENDINGS: [&str; 6] = ["jpeg", "jpg", "pgm", "png", "pnm", "ppm"];
+
+/// Whether a file's name is one of a picture ([`ENDINGS`], also in capital letters).
+pub fn is_picture(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
+}
+
 /// A picture in a file, whose size is known and which is not decoded yet.
 #[derive(Debug)]
 pub struct PictureFile {

@@ -5,13 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nvdla_runtime::image::PictureFile;
+use nvdla_runtime::image::{is_picture, PictureFile, ENDINGS};
 
 use super::error::Error;
 use crate::ir::{Color, Fit, Graph, Preprocess};
 use nvdla_runtime::npy;
-
-const PICTURES: [&str; 6] = ["pgm", "ppm", "pnm", "png", "jpg", "jpeg"];
 
 /// The samples of a folder, in the order of their names. A sample is a picture or a `.npy` file for a network of one
 /// input; for several inputs it is a folder with one `.npy` file per input, named by the input.
@@ -20,13 +18,13 @@ pub fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
-        if path.is_dir() || extension.is_some_and(|e| e == "npy" || PICTURES.contains(&e.as_str())) {
+        let is_array = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
+        if path.is_dir() || is_array || is_picture(&path) {
             paths.push(path);
         }
     }
     if paths.is_empty() {
-        let names = PICTURES.join(", .");
+        let names = ENDINGS.join(", .");
         return Err(Error::Sample(format!("{} has no samples (.{names}, .npy)", folder.display())));
     }
     paths.sort();
