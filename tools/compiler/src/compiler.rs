@@ -392,8 +392,9 @@ impl Compiler {
         Err(Unreadable(unknown.into_iter().map(refusal).collect(), Vec::new()))
     }
 
-    /// Compiles a model without calibration: its loadable takes as long as with calibration, and computes other values. In int8, tensors whose range is not known have
-    /// one that their operators allow. What is computed with other ranges compiles, too: they change numbers alone.
+    /// Compiles a model without calibration: its loadable takes as long as with calibration, and computes other values. In int8,
+    /// tensors whose range is not known have one that their operators allow. What is computed with other ranges compiles, too: they
+    /// change numbers alone.
     ///
     /// # Errors
     ///

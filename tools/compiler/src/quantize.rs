@@ -24,6 +24,11 @@ pub fn image_value(byte: u8) -> i8 {
     ((u32::from(byte) * 254 + 255) / 510) as i8
 }
 
+/// The exponent of the least power of two that is not below a value.
+pub(crate) fn exponent(value: f64) -> f64 {
+    value.log2().ceil()
+}
+
 /// A factor as an integer and a right shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factor {

@@ -3,9 +3,8 @@
 //! Tables of scales in JSON, in the format of NVIDIA's compiler (`--calibtable`): for each layer, by its name, `{"scale": …,
 //! "min": …, "max": …, "offset": …}`. `scale` is the real value of one step.
 //!
-//! An entry may have more, which NVIDIA's compiler does not use: the `span`, and with the `shape` of the tensor the mean (`means`) and
-//! the greatest magnitude (`largest`) of each channel. With the means, biases make up for the rounding of weights, as they do with
-//! samples.
+//! An entry may have more, which NVIDIA's compiler does not use: the `span`, and the mean of each channel (`means`) with the `shape` of
+//! the tensor. With the means, biases make up for the rounding of weights, as they do with samples.
 
 use std::collections::BTreeMap;
 use std::io;

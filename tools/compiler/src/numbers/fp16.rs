@@ -8,10 +8,11 @@ use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 use crate::net::step::Mode;
 use crate::net::step::{Combine, Convolution, Kind, Net, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
-    algorithm, exponent, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
+    algorithm, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
 };
 use crate::numbers::tables::closest;
 use crate::numbers::tails;
+use crate::quantize::exponent;
 use nvdla_runtime::half;
 
 fn bits(value: f64) -> i16 {

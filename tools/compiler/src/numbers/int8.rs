@@ -9,12 +9,12 @@ use crate::ir;
 use crate::net::step::Mode;
 use crate::net::step::{added_last, Combine, Convolution, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
-    algorithm, exponent, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages,
-    XActivation, SUM_BITS, X, Y,
+    algorithm, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages, XActivation,
+    SUM_BITS, X, Y,
 };
 use crate::numbers::tables::Table;
 use crate::options::Bytes;
-use crate::quantize::{bias_values, round_plane, Factor, Granularity, LARGEST};
+use crate::quantize::{bias_values, exponent, round_plane, Factor, Granularity, LARGEST};
 use crate::target::{LARGEST_WIDE, PRA_TRUNCATE};
 
 /// The least factor. Kernels with smaller weights use fewer of their eight bits instead.

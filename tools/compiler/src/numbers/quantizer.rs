@@ -27,7 +27,7 @@ use crate::net::step::Mode;
 use crate::net::step::{may_saturate, Combine, Kind, Lrn, Net, Pipe, PostOp, Step, TensorId};
 use crate::numbers::tables::{self, Table, User};
 use crate::passes::inputs::Inputs;
-use crate::quantize::{Factor, Granularity, LARGEST};
+use crate::quantize::{exponent, Factor, Granularity, LARGEST};
 
 /// Bits of the largest sum of a convolution in int16.
 pub(crate) const SUM_BITS: f64 = 27.0;
@@ -214,10 +214,6 @@ pub(crate) fn transformed(weights: impl IntoIterator<Item = f64>) -> Vec<f64> {
         })
     });
     planes.flatten().collect()
-}
-
-pub(crate) fn exponent(value: f64) -> f64 {
-    value.log2().ceil()
 }
 
 impl Quantizer<'_> {

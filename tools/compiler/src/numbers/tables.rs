@@ -12,6 +12,7 @@ use nvdla_uapi::reg::values::{LutFunction, LutTable};
 
 use crate::net::step::{Tabulated, TensorId};
 use crate::numbers::tails;
+use crate::quantize::exponent;
 
 /// Units between two entries of a shared table.
 pub(crate) const UNITS: f64 = 1024.0;
@@ -37,7 +38,7 @@ impl Table {
     pub(crate) fn new(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], unit: f64, sloped: bool) -> Self {
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
         let close = LUT_LINEAR_EXP_ENTRIES - 1;
-        let select = ((high - low).max(1e-6) / unit / entries as f64 - 1e-9).log2().ceil().max(0.0);
+        let select = exponent((high - low).max(1e-6) / unit / entries as f64 - 1e-9).max(0.0);
         let start = (low / unit).floor();
         // Half a unit from an argument lie the others that are rounded to it.
         let middle = f64::midpoint(low, high);
@@ -52,13 +53,10 @@ impl Table {
         let slope = |end: f64, length: f64| {
             let rise = if sloped { tails::slope(function, end * unit, length * unit) * unit / step } else { 0.0 };
             let shift = (f64::from(i16::MAX) / rise.abs()).log2().floor().min(15.0);
-            let fits = rise != 0.0 && shift >= 0.0;
-            let of = || LutSlope { scale: (rise * shift.exp2()).round() as i16, shifter: shift as i8 };
-            if fits {
-                of()
-            } else {
-                LutSlope::default()
+            if rise == 0.0 || shift < 0.0 {
+                return LutSlope::default();
             }
+            LutSlope { scale: (rise * shift.exp2()).round() as i16, shifter: shift as i8 }
         };
         let mut lut = Lut {
             linear_exp_start: begin as i64 as u64,
@@ -166,9 +164,8 @@ pub(crate) struct User {
 }
 
 /// The ranges of shared tables, by the tensors that are made with them.
-pub(crate) fn shared(users: Vec<User>) -> HashMap<TensorId, [f64; 2]> {
+pub(crate) fn shared(mut users: Vec<User>) -> HashMap<TensorId, [f64; 2]> {
     let mut ranges = HashMap::new();
-    let mut users = users;
     while let Some(function) = users.first().map(|user| user.function) {
         let (mut of_one, others): (Vec<User>, Vec<User>) =
             users.into_iter().partition(|user| user.function == function);

@@ -102,19 +102,19 @@ fn product(new: &mut Graph, graph: &Graph, pair: &Pair, input: TensorId) -> Opti
     let [first, second] = pair.nodes.map(|k| &graph.nodes[k]);
     let [filters, points] = [first, second].map(|node| graph.constant(node.inputs[1]));
     let (filters, points) = (filters?, points?);
-    let bias = |node: &Node| node.inputs.get(2).and_then(|&id| graph.constant(id)).cloned();
+    let [first_bias, second_bias] = [first, second].map(|node| node.inputs.get(2).and_then(|&id| graph.constant(id)));
     let [op, _] = pair.convolutions;
     let taps = op.kernel[0] * op.kernel[1];
     let middle = filters.len() / taps;
     let (channels, kernels) = (op.group, points.len() / middle);
     let each = middle / channels;
     let mut weights = vec![0.0; kernels * channels * taps];
-    let mut sums = bias(second).map_or(vec![0.0; kernels], |bias| bias.to_vec());
+    let mut sums = second_bias.map_or(vec![0.0; kernels], |bias| bias.to_vec());
     for (k, row) in points.chunks_exact(middle).enumerate() {
         for (j, &point) in row.iter().enumerate() {
             let into = &mut weights[(k * channels + j / each) * taps..][..taps];
             into.iter_mut().zip(&filters[j * taps..]).for_each(|(weight, filter)| *weight += point * filter);
-            sums[k] += bias(first).map_or(0.0, |bias| point * bias[j]);
+            sums[k] += first_bias.map_or(0.0, |bias| point * bias[j]);
         }
     }
     let shape = [kernels, channels, op.kernel[0], op.kernel[1]];
