@@ -152,13 +152,13 @@ impl Builder<'_> {
         [from.min(to), to]
     }
 
-    /// Limits. Those that no value exceeds by a half of the model's steps are left out, and those of a quantized tensor where its
-    /// integers saturate there.
+    /// Limits. Those that no value exceeds are left out; in integers, those that none exceeds by a half of the model's steps, and those
+    /// of a quantized tensor where its integers saturate there.
     fn clip(&mut self, node: &ir::Node, low: f32, high: f32) {
         let x = node.inputs[0];
         let (least, most) = self.bounds[x.0];
         let quantization = self.graph.tensor(node.output).quantization.as_ref();
-        let half = quantization.map_or(0.0, |q| q.scale[0] / 2.0);
+        let half = quantization.filter(|_| self.net.integers).map_or(0.0, |q| q.scale[0] / 2.0);
         let (low, high) = (
             if least < low - half { low } else { f32::NEG_INFINITY },
             if most > high + half { high } else { f32::INFINITY },

@@ -286,8 +286,12 @@ impl Placer<'_> {
                     Map::dense(channels)
                 }
                 Kind::Concat(1..) => {
-                    let map = self.map(step.inputs[0]);
-                    for at in 1..step.inputs.len() {
+                    let mut map = self.map(step.inputs[0]);
+                    // Another part may have different values where the first one has the same.
+                    if map.repeats() && step.inputs.iter().any(|&part| self.map(part) != map) {
+                        map = Map::dense(map.of.len() as u32);
+                    }
+                    for at in 0..step.inputs.len() {
                         if self.map(step.inputs[at]) != map {
                             step.inputs[at] = self.remapped(step.inputs[at], map.clone());
                         }
@@ -365,7 +369,10 @@ impl Placer<'_> {
             return Map::new(map);
         }
         let other = step.post_ops.iter().find_map(|post| match post {
-            PostOp::With(_, other) if self.net.tensors[*other].shape == shape => Some(self.map(*other)),
+            // The kernels of channels that are one physical channel have different results.
+            PostOp::With(_, other) if self.net.tensors[*other].shape == shape && !self.map(*other).repeats() => {
+                Some(self.map(*other))
+            }
             _ => None,
         });
         // An average over all lines and columns is one convolution where both maps are the same (`codegen::average`).

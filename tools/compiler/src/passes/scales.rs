@@ -151,6 +151,10 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     }
     let scale = |(id, tensor): (usize, &Tensor)| {
         let root = groups.root(id);
+        // The bytes of a picture have their own scale and zero, and not those of the quantized tensor that they become.
+        if let Some(scale) = inputs.fixed(id).filter(|_| tensor.range.is_some_and(|range| range.given)) {
+            return Ok(Scale { scale, zero: 0 });
+        }
         let span = spans.get(&root).filter(|_| !symmetric[root]);
         match (largest.get(&root), limits.get(&root), span) {
             // The largest integer is the limit or less.
