@@ -115,11 +115,13 @@ fn of_unary(unary: Unary, (low, high): Bounds) -> Bounds {
         Unary::Gelu => &[-0.751_791_5],
         Unary::GeluTanh => &[-0.752_461_4],
         Unary::Mish => &[-1.192_438_1],
+        Unary::XLogX if low >= 0.0 => &[0.367_879_44],
         Unary::Threshold(at) => {
             return if low > at { (low, high) } else { (0f32.min(low.max(at)), high.max(0.0)) };
         }
         Unary::Sin | Unary::Cos => return (-1.0, 1.0),
         Unary::Reciprocal if low <= 0.0 && high >= 0.0 => return UNKNOWN,
+        Unary::XLogX => return UNKNOWN,
         Unary::Log | Unary::Sqrt if low < 0.0 => return UNKNOWN,
         _ => &[],
     };
@@ -220,6 +222,7 @@ mod tests {
             Unary::Softsign,
             Unary::Exp,
             Unary::Log,
+            Unary::XLogX,
             Unary::Sqrt,
             Unary::Reciprocal,
             Unary::Erf,

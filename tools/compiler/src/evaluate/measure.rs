@@ -244,6 +244,11 @@ mod tests {
             (Unary::Exp, -10.0, 5.0, 2e-3),
             (Unary::Sigmoid, -8.0, 8.0, 1e-3),
             (Unary::Tanh, -8.0, 8.0, 1e-3),
+            (Unary::XLogX, 0.0, 1.0, 1e-3),
+            // Between two arguments it jumps.
+            (Unary::Threshold(0.7), -2.0, 16.0, 1e-3),
+            (Unary::Threshold(3.1), -2.0, 3.2, 1e-3),
+            (Unary::Threshold(-0.3), -2.0, 1.0, 1e-3),
         ] {
             let error = table(unary, low, high);
             assert!(error < limit, "{}: {error}", unary.name());

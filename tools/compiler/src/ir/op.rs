@@ -103,6 +103,8 @@ pub enum Unary {
     Exp,
     /// The natural logarithm.
     Log,
+    /// x * log(x), which is 0 for x = 0.
+    XLogX,
     /// The square root.
     Sqrt,
     /// 1 / x
@@ -381,6 +383,7 @@ impl Unary {
             Self::Softsign => "Softsign",
             Self::Exp => "Exp",
             Self::Log => "Log",
+            Self::XLogX => "XLogX",
             Self::Sqrt => "Sqrt",
             Self::Reciprocal => "Reciprocal",
             Self::Erf => "Erf",
@@ -400,6 +403,14 @@ impl Unary {
             Self::Ceil => "Ceil",
             Self::Round => "Round",
             Self::Threshold(_) => "ThresholdedRelu",
+        }
+    }
+
+    /// Where the function jumps: one curve ends at this argument, and another one begins above it.
+    pub fn jump(self) -> Option<f32> {
+        match self {
+            Self::Threshold(at) if at != 0.0 => Some(at),
+            _ => None,
         }
     }
 
@@ -438,6 +449,13 @@ impl Unary {
             Self::Softsign => x / (1.0 + x.abs()),
             Self::Exp => x.exp(),
             Self::Log => x.ln(),
+            Self::XLogX => {
+                if x == 0.0 {
+                    0.0
+                } else {
+                    x * x.ln()
+                }
+            }
             Self::Sqrt => x.sqrt(),
             Self::Reciprocal => 1.0 / x,
             Self::Erf => erf(x),

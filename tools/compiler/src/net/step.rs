@@ -100,6 +100,11 @@ impl From<Unary> for Tabulated {
 }
 
 impl Tabulated {
+    /// Where it jumps.
+    pub fn jump(self) -> Option<f64> {
+        self.unary.jump().map(f64::from)
+    }
+
     /// The value for an argument.
     pub fn at(self, x: f64) -> f64 {
         f64::from(self.factor) * f64::from(self.unary.apply(x as f32)) + f64::from(self.offset)

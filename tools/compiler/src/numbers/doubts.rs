@@ -7,19 +7,21 @@ use nvdla_uapi::reg::values::Precision;
 use crate::bounds::Bounds;
 use crate::ir::Unary::{Acos, Acosh, Asin, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Sqrt};
 use crate::ir::{self, Graph, Ranges};
-use crate::net::step::{Net, PostOp, Tensor};
+use crate::net::step::{Kind, Net, PostOp, Tensor};
 use crate::quantize::LARGEST;
 use crate::target::UNKNOWN;
 
 /// Functions that approach no line, or have no value for some arguments.
 const STEEP: [ir::Unary; 12] = [Acos, Acosh, Asin, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Sqrt];
-/// The error of a table that is worth a warning, relative to the greatest value.
-const STEEP_ERROR: f64 = 0.05;
+/// The error of a table that is worth a warning, relative to the greatest value: results have about 34 dB.
+const COARSE: f64 = 0.02;
+/// Arguments at which the greatest value of a function is looked for.
+const SAMPLES: u32 = 256;
 /// The largest number of half precision.
 const LARGEST_HALF: f32 = 65504.0;
 
-/// What is known to be wrong or uncertain of a network's numbers: values beyond half precision, and tables of functions that are
-/// steep everywhere, over arguments of which nothing is known.
+/// What is known to be wrong or uncertain of a network's numbers: values beyond half precision, tables whose entries are too far
+/// apart, and tables of functions that are steep everywhere, over arguments of which nothing is known.
 pub(crate) fn doubts(
     graph: &Graph,
     ranges: &Ranges,
@@ -58,25 +60,36 @@ pub(crate) fn doubts(
     }
     for step in &net.steps {
         let name = &net.tensors[step.output].name;
-        for post in &step.post_ops {
-            let PostOp::Table(function, low, high) = post else { continue };
-            if unknown.contains(&name) || !STEEP.contains(&function.unary) {
-                continue;
+        let table = step.post_ops.iter().find(|post| matches!(post, PostOp::Table(..)));
+        let (what, [low, high], greatest) = match (&step.kind, table) {
+            (_, Some(PostOp::Table(function, low, high))) => {
+                (function.unary.name(), [*low, *high], greatest(&|x| function.at(x), [*low, *high]))
             }
-            // In int8 the error is in steps of the output.
-            let ends = [*low, *high].map(|x| function.at(x.into()).abs()).into_iter().filter(|end| end.is_finite());
-            let most = if precision == Precision::Fp16 { ends.fold(0.0, f64::max) } else { LARGEST };
-            let error = error_of(name);
-            if error > STEEP_ERROR * most {
-                let (unary, steps) = (function.unary.name(), if precision == Precision::Fp16 { "" } else { " steps" });
-                doubts.push(format!(
-                    "\"{name}\" ({unary}): between {low} and {high} the function is steep, and its table has errors of up to \
-                     {error:.3}{steps}"
-                ));
+            (Kind::Lrn(lrn), _) => {
+                let largest =
+                    net.tensors[step.inputs[0]].range.map_or(0.0, |range| range.min.abs().max(range.max.abs()));
+                ("LRN, by sums of squares", [0.0, largest * largest * lrn.size as f32], lrn.factor(0.0))
             }
+            _ => continue,
+        };
+        // In int8 the error is in steps of the output.
+        let (most, unit) = if precision == Precision::Fp16 { (greatest, "") } else { (LARGEST, " steps") };
+        let error = error_of(name);
+        if error > COARSE * most && !unknown.contains(&name) {
+            doubts.push(format!(
+                "\"{name}\" ({what}): between {low} and {high} the entries of its table are far apart, with errors of up to \
+                 {error:.3}{unit}"
+            ));
         }
     }
     doubts
+}
+
+/// The greatest magnitude of a function between two arguments.
+fn greatest(function: &dyn Fn(f64) -> f64, [low, high]: [f32; 2]) -> f64 {
+    let [low, high] = [low, high].map(f64::from);
+    let values = (0..=SAMPLES).map(|at| function(low + (high - low) * f64::from(at) / f64::from(SAMPLES)).abs());
+    values.filter(|value| value.is_finite()).fold(0.0, f64::max)
 }
 
 /// The functions that are steep everywhere, of whose arguments nothing is known.

@@ -10,7 +10,7 @@ use crate::net::step::{Combine, Convolution, Kind, Net, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
     algorithm, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
 };
-use crate::numbers::tables::closest;
+use crate::numbers::tables::{bend, closest, Halves};
 use crate::numbers::tails;
 use crate::quantize::exponent;
 use nvdla_runtime::half;
@@ -125,7 +125,7 @@ impl Quantizer<'_> {
             if let Some(PostOp::Table(function, low, high)) = pipe.table.map(|table| &step.post_ops[table]) {
                 y.table = Some(self.tables.len());
                 let name = self.net.tensors[step.output].name.clone();
-                self.float_table(&name, &|x| function.at(x), f64::from(*low), f64::from(*high));
+                self.float_table(&name, &|x| function.at(x), function.jump(), [*low, *high].map(f64::from));
             }
             stages.y = Some(y);
         }
@@ -134,8 +134,14 @@ impl Quantizer<'_> {
 
     /// A table in fp16. Arguments are not scaled, so the distance between entries is a power of two. The second table covers the
     /// range. The first table has closer entries in the part of the range where they reduce the largest error most, and has
-    /// priority.
-    pub(crate) fn float_table(&mut self, name: &str, function: &dyn Fn(f64) -> f64, low: f64, high: f64) {
+    /// priority. Where the function jumps, the first table begins, so that no entries lie on both sides.
+    pub(crate) fn float_table(
+        &mut self,
+        name: &str,
+        function: &dyn Fn(f64) -> f64,
+        jump: Option<f64>,
+        [low, high]: [f64; 2],
+    ) {
         let [low, high] = tails::shortened(function, [low, high], true, tails::ERROR);
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
         let close = LUT_LINEAR_EXP_ENTRIES - 1;
@@ -144,7 +150,10 @@ impl Quantizer<'_> {
         let start = (low / step).floor() * step;
         let middle = f64::midpoint(low, high);
         let limited = |value: f64| if value.is_finite() { value.clamp(-65504.0, 65504.0) } else { 0.0 };
-        let value = |x: f64| limited(tails::finite(function, x, LEAST_HALF, middle));
+        let ends = start + entries as f64 * step;
+        let jump = jump.filter(|jump| (start..ends).contains(jump));
+        let halves = Halves::new(function, jump);
+        let value = |x: f64| limited(tails::finite(function, halves.below(x), LEAST_HALF, middle));
         // The function may have no value below the range. There it continues as between the range's first argument and the next
         // entry.
         let next = start + step;
@@ -163,23 +172,37 @@ impl Quantizer<'_> {
             })
         };
         let values: Vec<f64> = (0..=entries).map(|index| at(start + index as f64 * step)).collect();
-        let (error, first, closer) = closest(&|index| at(start + index * step), u32::MAX);
-        let (begin, near) = (start + first as f64 * step, step / f64::from(1 << closer));
+        let (error, begin, near) = if jump.is_some() {
+            // It ends at or behind the end of the other one.
+            let near = exponent((ends - halves.jump) / close as f64).exp2();
+            let below = bend(&|index| at(start + index * step), 0.0, 1.0, entries);
+            let above = bend(&|index| halves.above(halves.jump + index * near), 0.0, 1.0, close);
+            (below.max(above), halves.jump, near)
+        } else {
+            let (error, first, closer) = closest(&|index| at(start + index * step), u32::MAX);
+            (error, start + first as f64 * step, step / f64::from(1 << closer))
+        };
         let single = |value: f64| u64::from((value as f32).to_bits());
-        let end = start + entries as f64 * step;
+        let close_end = begin + close as f64 * near;
         let tail = |end: f64, length: f64| LutSlope { scale: bits(tails::slope(function, end, length)), shifter: 0 };
+        // Arguments beyond both tables belong to the last curve.
+        let (last, close_slope) = match jump {
+            Some(_) => (LutTable::Le, tail(close_end, ends - start)),
+            None => (LutTable::Lo, LutSlope::default()),
+        };
         let mut table = Lut {
             linear_exp_start: single(begin),
-            linear_exp_end: single(begin + close as f64 * near),
+            linear_exp_end: single(close_end),
             linear_only_start: single(start),
-            linear_only_end: single(end),
-            linear_exp_offset: (select - f64::from(closer)) as i8,
+            linear_only_end: single(ends),
+            linear_exp_offset: near.log2() as i8,
             linear_only_offset: select as i8,
-            linear_only_underflow_slope: tail(start, start - end),
-            linear_only_overflow_slope: tail(end, end - start),
+            linear_exp_overflow_slope: close_slope,
+            linear_only_underflow_slope: tail(start, start - ends),
+            linear_only_overflow_slope: tail(ends, ends - start),
             hybrid_priority: LutTable::Le,
             underflow_priority: LutTable::Lo,
-            overflow_priority: LutTable::Lo,
+            overflow_priority: last,
             method: LutFunction::Linear,
             ..Lut::default()
         };
@@ -187,7 +210,8 @@ impl Quantizer<'_> {
             *entry = bits(*value);
         }
         for (index, entry) in table.linear_exp_table.iter_mut().enumerate() {
-            *entry = bits(at(begin + index as f64 * near));
+            let x = begin + index as f64 * near;
+            *entry = bits(if jump.is_some() { limited(halves.above(x)) } else { at(x) });
         }
         self.errors.push((name.to_owned(), error));
         self.tables.push(table);

@@ -345,11 +345,12 @@ impl Quantizer<'_> {
             }
             if let Some(PostOp::Table(function, low, high)) = pipe.table.map(|table| &step.post_ops[table]) {
                 let own = self.scales[step.output].scale;
+                let jump = function.jump();
                 let function = |x: f64| function.at(x);
                 let range = [f64::from(*low), f64::from(*high)];
                 let table = match self.shared.get(&step.output) {
-                    Some(&shared) => Table::new(&function, shared, unit, true),
-                    None => Table::new(&function, range, unit, false),
+                    Some(&shared) => Table::new(&function, jump, shared, unit, true),
+                    None => Table::new(&function, jump, range, unit, false),
                 };
                 let (number, entry) = self.table(&name, &function, range, &table, own);
                 (y.table, unit) = (Some(number), entry);

@@ -275,7 +275,7 @@ impl Quantizer<'_> {
         let (table, out) = if self.precision == Precision::Fp16 {
             let largest = range.map_or(8.0, |range| f64::from(range.min.abs().max(range.max.abs())));
             let most = largest * largest * lrn.size as f64;
-            self.float_table(&name, &|sum| lrn.factor(sum), 0.0, most);
+            self.float_table(&name, &|sum| lrn.factor(sum), None, [0.0, most]);
             (self.tables.len() - 1, Factor { scale: 1, truncate: 0 })
         } else {
             let own = self.scales[step.inputs[0]].scale;
@@ -283,7 +283,7 @@ impl Quantizer<'_> {
             // The scale of the factor in the table.
             let (square, target) = (own * own, self.scales[step.output].scale);
             let (function, range) = (|sum| lrn.factor(sum), [0.0, most * square]);
-            let table = Table::new(&function, range, square, false);
+            let table = Table::new(&function, None, range, square, false);
             let (number, unit) = self.table(&name, &function, range, &table, target / own / LARGEST);
             (number, Factor::nearest(&name, unit * own / target)?)
         };

@@ -22,6 +22,30 @@ const ERROR: f64 = 0.125;
 /// Arguments at which the error of a table is computed.
 const SAMPLES: usize = 1024;
 
+/// A function that jumps, as two curves: one up to the jump, which stays the same above it, and one above it.
+pub(crate) struct Halves<'f> {
+    function: &'f dyn Fn(f64) -> f64,
+    /// The last argument of the first curve.
+    pub(crate) jump: f64,
+}
+
+impl<'f> Halves<'f> {
+    /// The function as halves; without a jump, all of it is the first curve.
+    pub(crate) fn new(function: &'f dyn Fn(f64) -> f64, jump: Option<f64>) -> Self {
+        Self { function, jump: jump.unwrap_or(f64::INFINITY) }
+    }
+
+    /// The argument in whose place the first curve is computed.
+    pub(crate) fn below(&self, x: f64) -> f64 {
+        x.min(self.jump)
+    }
+
+    /// The second curve. Functions are computed in single precision, so it begins with the next number.
+    pub(crate) fn above(&self, x: f64) -> f64 {
+        (self.function)(x.max(f64::from((self.jump as f32).next_up())))
+    }
+}
+
 /// A table of integers.
 pub(crate) struct Table {
     pub(crate) lut: Lut,
@@ -34,22 +58,42 @@ pub(crate) struct Table {
 impl Table {
     /// A table of a function from `low` to `high`, for arguments in steps of `unit`. The first table has closer entries in the part
     /// of the range where they reduce the largest error most. With `sloped` the function continues as a line beyond the range;
-    /// otherwise it stays the same.
-    pub(crate) fn new(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], unit: f64, sloped: bool) -> Self {
+    /// otherwise it stays the same. Where the function jumps, the first table begins, so that no entries lie on both sides.
+    pub(crate) fn new(
+        function: &dyn Fn(f64) -> f64,
+        jump: Option<f64>,
+        [low, high]: [f64; 2],
+        unit: f64,
+        sloped: bool,
+    ) -> Self {
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
         let close = LUT_LINEAR_EXP_ENTRIES - 1;
         let select = exponent((high - low).max(1e-6) / unit / entries as f64 - 1e-9).max(0.0);
         let start = (low / unit).floor();
         // Half a unit from an argument lie the others that are rounded to it.
-        let middle = f64::midpoint(low, high);
-        let at = |index: f64| tails::finite(function, (start + index * select.exp2()) * unit, unit / 2.0, middle);
-        let values: Vec<f64> = (0..=entries).map(|index| at(index as f64)).collect();
-        let (_, first, closer) = closest(&at, select as u32);
-        let near = (select - f64::from(closer)).exp2();
-        let begin = start + first as f64 * select.exp2();
-        let step = values.iter().fold(1e-12f64, |largest, value| largest.max(value.abs())) / f64::from(i16::MAX);
-        let entry = |value: f64| (value / step).round() as i16;
         let end = start + entries as f64 * select.exp2();
+        let middle = f64::midpoint(low, high);
+        let jump = jump.filter(|jump| (start..end).contains(&(jump / unit).floor()));
+        let halves = Halves::new(function, jump);
+        let at = |index: f64| {
+            let x = halves.below((start + index * select.exp2()) * unit);
+            tails::finite(function, x, unit / 2.0, middle)
+        };
+        let values: Vec<f64> = (0..=entries).map(|index| at(index as f64)).collect();
+        let (begin, near, closer): (f64, f64, Vec<f64>) = if jump.is_some() {
+            let begin = (halves.jump / unit).floor();
+            // It ends at or behind the end of the other one.
+            let near = exponent((end - begin) / close as f64).max(0.0).exp2();
+            (begin, near, (0..=close).map(|index| halves.above((begin + index as f64 * near) * unit)).collect())
+        } else {
+            let (_, first, closer) = closest(&at, select as u32);
+            let part = (-f64::from(closer)).exp2();
+            let values = (0..=close).map(|index| at(first as f64 + index as f64 * part));
+            (start + first as f64 * select.exp2(), select.exp2() * part, values.collect())
+        };
+        let largest = values.iter().chain(&closer).fold(1e-12f64, |largest, value| largest.max(value.abs()));
+        let step = largest / f64::from(i16::MAX);
+        let entry = |value: f64| (value / step).round() as i16;
         let slope = |end: f64, length: f64| {
             let rise = if sloped { tails::slope(function, end * unit, length * unit) * unit / step } else { 0.0 };
             let shift = (f64::from(i16::MAX) / rise.abs()).log2().floor().min(15.0);
@@ -58,9 +102,16 @@ impl Table {
             }
             LutSlope { scale: (rise * shift.exp2()).round() as i16, shifter: shift as i8 }
         };
+        let close_end = begin + close as f64 * near;
+        // Arguments beyond both tables belong to the last curve.
+        let (last, close_slope) = match jump {
+            Some(_) => (LutTable::Le, slope(close_end, end - start)),
+            None => (LutTable::Lo, LutSlope::default()),
+        };
         let mut lut = Lut {
             linear_exp_start: begin as i64 as u64,
-            linear_exp_end: (begin + close as f64 * near) as i64 as u64,
+            linear_exp_end: close_end as i64 as u64,
+            linear_exp_overflow_slope: close_slope,
             linear_exp_offset: near.log2() as i8,
             linear_only_start: start as i64 as u64,
             linear_only_end: end as i64 as u64,
@@ -69,15 +120,15 @@ impl Table {
             linear_only_overflow_slope: slope(end, end - start),
             hybrid_priority: LutTable::Le,
             underflow_priority: LutTable::Lo,
-            overflow_priority: LutTable::Lo,
+            overflow_priority: last,
             method: LutFunction::Linear,
             ..Lut::default()
         };
         for (entry_of, value) in lut.linear_only_table.iter_mut().zip(&values) {
             *entry_of = entry(*value);
         }
-        for (index, entry_of) in lut.linear_exp_table.iter_mut().enumerate() {
-            *entry_of = entry(at(first as f64 + index as f64 * near / select.exp2()));
+        for (entry_of, value) in lut.linear_exp_table.iter_mut().zip(&closer) {
+            *entry_of = entry(*value);
         }
         Self { lut, step, unit }
     }
@@ -101,6 +152,8 @@ impl Table {
             line(close, near)
         } else if far < 0.0 {
             beyond(entries[0], lut.linear_only_start, lut.linear_only_underflow_slope)
+        } else if far >= (entries.len() - 1) as f64 && lut.overflow_priority == LutTable::Le {
+            beyond(close[close.len() - 1], lut.linear_exp_end, lut.linear_exp_overflow_slope)
         } else if far >= (entries.len() - 1) as f64 {
             beyond(entries[entries.len() - 1], lut.linear_only_end, lut.linear_only_overflow_slope)
         } else {
@@ -123,19 +176,22 @@ impl Table {
     }
 }
 
+/// The largest error of lines between entries: `count` of them from `first` on, `step` apart. `at` gives the function at a position.
+pub(crate) fn bend(at: &dyn Fn(f64) -> f64, first: f64, step: f64, count: usize) -> f64 {
+    let lines = (0..count * 4).map(|quarter| {
+        let (x, part) = (first + (quarter / 4) as f64 * step, (quarter % 4) as f64 / 4.0);
+        let line = at(x) * (1.0 - part) + at(x + step) * part;
+        (at(x + part * step) - line).abs()
+    });
+    lines.fold(0f64, f64::max)
+}
+
 /// Where 65 entries between 257 others reduce the largest error of linear interpolation most: the largest error, the first of the
 /// others, and by how many powers of two they are closer, at most `most`. `at` gives the function at a position among the others.
 pub(crate) fn closest(at: &dyn Fn(f64) -> f64, most: u32) -> (f64, usize, u32) {
     let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
     let close = LUT_LINEAR_EXP_ENTRIES - 1;
-    let error = |first: f64, step: f64, count: usize| {
-        let lines = (0..count * 4).map(|quarter| {
-            let (x, part) = (first + (quarter / 4) as f64 * step, (quarter % 4) as f64 / 4.0);
-            let line = at(x) * (1.0 - part) + at(x + step) * part;
-            (at(x + part * step) - line).abs()
-        });
-        lines.fold(0f64, f64::max)
-    };
+    let error = |first: f64, step: f64, count: usize| bend(at, first, step, count);
     let errors: Vec<f64> = (0..entries).map(|index| error(index as f64, 1.0, 1)).collect();
     let largest = |errors: &[f64]| errors.iter().copied().fold(0f64, f64::max);
     let worst = (0..entries).max_by(|&a, &b| errors[a].total_cmp(&errors[b])).unwrap_or(0);
@@ -170,9 +226,11 @@ pub(crate) fn shared(mut users: Vec<User>) -> HashMap<TensorId, [f64; 2]> {
         let (mut of_one, others): (Vec<User>, Vec<User>) =
             users.into_iter().partition(|user| user.function == function);
         users = others;
+        let jump = function.jump();
         let function = |x: f64| function.at(x);
         let own = |user: &User| {
-            let table = Table::new(&function, user.range, (user.range[1] - user.range[0]) / 256.0 / UNITS, false);
+            let unit = (user.range[1] - user.range[0]) / 256.0 / UNITS;
+            let table = Table::new(&function, jump, user.range, unit, false);
             (table.error(&function, user.range)).max(ERROR * user.scale)
         };
         let mut most: Vec<f64> = of_one.iter().map(own).collect();
@@ -183,7 +241,7 @@ pub(crate) fn shared(mut users: Vec<User>) -> HashMap<TensorId, [f64; 2]> {
                 .fold([f64::MAX, f64::MIN], |[low, high], user| [low.min(user.range[0]), high.max(user.range[1])]);
             let finest = most.iter().copied().fold(f64::MAX, f64::min);
             let range = tails::shortened(&function, [low, high], true, finest / 2.0);
-            let table = Table::new(&function, range, (range[1] - range[0]) / 256.0 / UNITS, true);
+            let table = Table::new(&function, jump, range, (range[1] - range[0]) / 256.0 / UNITS, true);
             let fits = |(user, most): &(User, f64)| table.error(&function, user.range) <= *most;
             let (sharing, rest): (Vec<_>, Vec<_>) = of_one.into_iter().zip(most).partition(fits);
             let alone = sharing.len() < 2;

@@ -15,6 +15,7 @@ mod heads;
 mod moves;
 mod outer;
 mod pass;
+mod softmax;
 mod weights;
 
 pub use heads::{last_moves, split_heads};

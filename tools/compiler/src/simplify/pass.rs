@@ -83,6 +83,7 @@ impl<'a> Pass<'a> {
                 || self.before_heads(k)
                 || self.permutation(k)
                 || self.fold_into_weights(k)
+                || self.log_softmax(k)
                 || self.padding(k)
                 || self.large_average(k)
                 || self.whole_input(k))

@@ -517,3 +517,29 @@ fn arithmetic_that_no_unit_has_is_divided() {
     let graph = simplified(builder.0);
     assert!(graph.nodes.iter().any(|node| node.op == Op::Unary(Unary::Reciprocal)));
 }
+
+/// The logarithm of a softmax also has the values of classes whose share is too small for a number.
+#[test]
+fn small_shares_have_logarithms() {
+    for (shape, axis) in [(vec![1, 8], 1), (vec![2, 8, 3], 1), (vec![1, 8, 2, 3], 1), (vec![2, 3, 8], 2)] {
+        let mut builder = Builder(Graph::new("test"));
+        let x = builder.0.input("x", &shape).unwrap();
+        let shares = builder.node(Op::Softmax { axis }, &[x]);
+        let y = builder.unary(Unary::Log, shares);
+        builder.0.outputs.push(y);
+        let mut graph = builder.0;
+        simplify(&mut graph);
+        let inner: usize = shape[axis + 1..].iter().product();
+        let count: usize = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|k| X[k % 8] * 30.0 + (k / 8) as f32).collect();
+        let found = &float::run(&graph, std::slice::from_ref(&values), &mut |_, _| {}).unwrap()[0];
+        for (k, found) in found.iter().enumerate() {
+            let first = k / (8 * inner) * 8 * inner + k % inner;
+            let of_class = |class: usize| f64::from(values[first + class * inner]);
+            let most = (0..8).map(of_class).fold(f64::MIN, f64::max);
+            let sum: f64 = (0..8).map(|class| (of_class(class) - most).exp()).sum();
+            let expected = f64::from(values[k]) - most - sum.ln();
+            assert!((f64::from(*found) - expected).abs() < 1e-3, "{shape:?}: {found}, {expected}");
+        }
+    }
+}
