@@ -435,18 +435,38 @@ impl Accelerator {
         self.start_next(&mut state);
     }
 
+    /// The sleep of the machine has ended, and the driver core holds the device. A device that was given up has another chance, because
+    /// the sleep may have taken its power.
+    pub(crate) fn revive(&self) {
+        if !matches!(self.state.lock().phase, Phase::Dead) {
+            return;
+        }
+        let Ok(_awake) = PowerReference::new(&self.dev) else { return };
+        let reset = self.state.lock().power.reset();
+        // Whether it had an effect is seen below.
+        let _ = reset.run(true);
+        let mut state = self.state.lock();
+        if !state.in_reset {
+            self.interrupts.lock().set_accessible(true);
+            self.take_over(&mut state);
+        }
+    }
+
     /// Prepares for runtime suspend: the device has no task, and its clock is about to stop.
     pub(crate) fn rest(&self) {
         self.interrupts.lock().set_accessible(false);
     }
 
-    /// Restores the device after runtime suspend. It may have lost its registers.
+    /// Restores the device after runtime suspend. It may have lost its registers. A device that was given up is left alone, because no
+    /// reset has preceded this.
     pub(crate) fn wake(&self) {
         let mut state = self.state.lock();
         // Whoever resets the device says when that has ended.
         if !state.in_reset {
             self.interrupts.lock().set_accessible(true);
-            self.take_over(&mut state);
+            if !matches!(state.phase, Phase::Dead) {
+                self.take_over(&mut state);
+            }
         }
     }
 

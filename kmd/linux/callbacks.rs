@@ -80,6 +80,17 @@ unsafe extern "C" fn nvdla_core_resume(core: *mut c_void, asleep: bool) {
     unsafe { &*core.cast::<Accelerator>() }.resume(asleep);
 }
 
+/// The sleep of the machine has ended.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_revive(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.revive();
+}
+
 /// The device, which has no task, is about to be runtime-suspended.
 ///
 /// # Safety

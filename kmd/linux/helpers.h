@@ -203,6 +203,7 @@ void nvdla_core_expired(void *core);
 void nvdla_core_clean(void *core);
 int nvdla_core_suspend(void *core);
 void nvdla_core_resume(void *core, bool asleep);
+void nvdla_core_revive(void *core);
 void nvdla_core_rest(void *core);
 void nvdla_core_wake(void *core);
 void nvdla_core_reset_prepare(void *core);

@@ -220,6 +220,15 @@ static int nvdla_resume(struct device *dev)
 	return 0;
 }
 
+/*
+ * The sleep of the machine has ended, or was called off. Also called for a device whose bus has let
+ * it sleep on, without the functions above.
+ */
+static void nvdla_complete(struct device *dev)
+{
+	nvdla_core_revive(nvdla_power_of(dev)->core);
+}
+
 /* The device has had no task for the autosuspend delay. */
 static int nvdla_runtime_suspend(struct device *dev)
 {
@@ -241,6 +250,7 @@ static int nvdla_runtime_resume(struct device *dev)
 }
 
 static const struct dev_pm_ops nvdla_pm_ops = {
+	.complete = pm_sleep_ptr(nvdla_complete),
 	SYSTEM_SLEEP_PM_OPS(nvdla_suspend, nvdla_resume)
 	RUNTIME_PM_OPS(nvdla_runtime_suspend, nvdla_runtime_resume, NULL)
 };

@@ -222,7 +222,8 @@ impl Accelerator {
                 dev_info!(self.dev, "the device is idle again: it takes tasks\n");
             }
             (true, _) => self.adopt(state),
-            (false, Phase::Dead) => {}
+            // Whoever has reset the device may have restored the bit by which it masters the bus.
+            (false, Phase::Dead) => state.power.isolate(),
             (false, _) => {
                 self.die(state);
                 self.fail_queued(state, EIO);

@@ -4,6 +4,7 @@
 //! is not the task's must not be written.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_device_that_stays_busy_is_not_bound", busy),
     ("a_task_ends_before_its_device_is_said_to_be_suspended", order),
     ("a_dead_device_raises_no_interrupt", silent),
+    ("a_sleep_revives_a_dead_device", slept),
+    ("a_sleep_does_not_revive_a_dead_device_that_stays_busy", slept_busy),
 ];
 /// Those for devices on PCI.
 pub(crate) const ON_PCI: &[Test] = &[
@@ -227,13 +230,68 @@ fn revived() -> Result<(), Failed> {
     let device = node.device()?;
     let control = Control::open(&device)?;
     die(&node, &control, Knob::Hang, 1)?;
+    // A reset restores the state before it, here one in which something has let the device master the bus.
+    let config = fs::File::options().read(true).write(true).open(device.join("config"))?;
+    let mut command = [0; 1];
+    config.read_exact_at(&mut command, 4)?;
+    config.write_all_at(&[command[0] | MASTER], 4)?;
     reset(&device)?;
+    ensure!(!master(&device)?, "a dead device masters the bus after a reset without effect");
     let test_task = TestTask::copies(&node, 1)?;
     let result = test_task.submit(&node, Options::default()).map(|task| task.sequence);
     refused("a task after a reset without effect", result, Errno::EIO)?;
     control.set(Knob::Deaf, 0);
     reset(&device)?;
     works(&node)
+}
+
+/// The bit of PCI's command register that lets a device master the bus.
+const MASTER: u8 = 1 << 2;
+
+/// Whether a PCI device's command register lets it master the bus.
+fn master(device: &Path) -> Result<bool, Failed> {
+    let mut command = [0; 1];
+    fs::File::open(device.join("config"))?.read_exact_at(&mut command, 4)?;
+    Ok(command[0] & MASTER != 0)
+}
+
+/// Calls a function with a dead device, once while the device is awake and once while it is runtime-suspended.
+fn dead(test: impl Fn(&Node, &Control) -> Result<(), Failed>) -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let power = device.join("power");
+    let control = Control::open(&device)?;
+    for (choice, status) in [("on", "active"), ("auto", "suspended")] {
+        fs::write(power.join("control"), choice)?;
+        let result = die(&node, &control, Knob::Hang, 1)
+            .and_then(|()| crate::sleep::until(&power, status))
+            .and_then(|()| test(&node, &control));
+        fs::write(power.join("control"), "auto")?;
+        result.map_err(|failed| format!("a device that is {status}: {}", failed.message().unwrap_or("failed")))?;
+    }
+    Ok(())
+}
+
+fn slept() -> Result<(), Failed> {
+    dead(|node, control| {
+        control.set(Knob::Deaf, 0);
+        crate::sleep::sleep()?;
+        works(node)
+    })
+}
+
+fn slept_busy() -> Result<(), Failed> {
+    dead(|node, control| {
+        crate::sleep::sleep()?;
+        let test_task = TestTask::copies(node, 1)?;
+        let result = test_task.submit(node, Options::default()).map(|task| task.sequence);
+        refused("a task after a sleep", result, Errno::EIO)?;
+        let device = node.device()?;
+        ensure!(is_platform(&device) || !master(&device)?, "the device masters the bus");
+        control.set(Knob::Deaf, 0);
+        crate::sleep::sleep()?;
+        works(node)
+    })
 }
 
 /// The device is stopped by something that its driver does not see, here a write to its configuration space.
@@ -245,7 +303,7 @@ fn mastering() -> Result<(), Failed> {
     control.set(Knob::Deaf, 0);
     let config = fs::File::options().read(true).write(true).open(device.join("config"))?;
     // The control byte of the capability "Advanced Features", whose bit 0 resets the function.
-    std::os::unix::fs::FileExt::write_all_at(&config, &[1], 0x64)?;
+    config.write_all_at(&[1], 0x64)?;
     crate::sleep::sleep()?;
     works(&node)
 }

@@ -145,7 +145,7 @@ fn called_off() -> Result<(), Failed> {
 }
 
 /// Waits until the kernel reports this runtime state of the device.
-fn until(power: &Path, wanted: &str) -> Result<(), Failed> {
+pub(crate) fn until(power: &Path, wanted: &str) -> Result<(), Failed> {
     let start = Instant::now();
     loop {
         let status = fs::read_to_string(power.join("runtime_status"))?;
