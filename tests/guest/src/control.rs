@@ -31,6 +31,8 @@ pub enum Knob {
     Mute = 0x18,
     /// While set, resets have no effect on the device.
     Deaf = 0x1c,
+    /// While set, the convolution buffer reads as not clear.
+    Unclear = 0x70,
 }
 
 /// The device's counters.
@@ -206,7 +208,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        for knob in [Knob::Hang, Knob::Lose, Knob::Refuse, Knob::Delay, Knob::Mute, Knob::Deaf] {
+        for knob in [Knob::Hang, Knob::Lose, Knob::Refuse, Knob::Delay, Knob::Mute, Knob::Deaf, Knob::Unclear] {
             self.set(knob, 0);
         }
     }

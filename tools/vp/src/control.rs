@@ -31,6 +31,7 @@
 //! | 0x64 | bit 0: the reset line is asserted |
 //! | 0x68 | KiB of the guest's memory that are mapped for the device: all of it, or what its IOMMU maps |
 //! | 0x6c | operations so far that could not access memory because bus mastering was disabled |
+//! | 0x70 | while not zero, the convolution buffer reads as not clear, as shortly after a reset |
 //! | 0x800 + 16 n | memory that the device may access: address (64 bits), bytes (64 bits); all memory while every entry has 0 bytes |
 
 use crate::faults::{Armed, Lines};
@@ -54,6 +55,7 @@ const RESET: u64 = 0x64;
 pub(crate) const MAPPED: u64 = 0x68;
 /// The offset of the number of operations without bus mastering.
 pub(crate) const BLOCKED: u64 = 0x6c;
+const UNCLEAR: u64 = 0x70;
 const RANGES: u64 = 0x800;
 /// The number of ranges in the window.
 const RANGE_COUNT: usize = 128;
@@ -138,6 +140,7 @@ pub(crate) fn read(
         DELAY => armed.delay,
         MUTE => armed.mute.into(),
         DEAF => armed.deaf.into(),
+        UNCLEAR => armed.unclear.into(),
         MARK..FIND => search.mark[((offset - MARK) / 4) as usize],
         FOUND => search.found as u32,
         _ if offset == FOUND + 4 => (search.found >> 32) as u32,
@@ -167,6 +170,7 @@ pub(crate) fn write(
         DELAY => armed.delay = value,
         MUTE => armed.mute = value != 0,
         DEAF => armed.deaf = value != 0,
+        UNCLEAR => armed.unclear = value != 0,
         SPURIOUS => return Action::Interrupt,
         FIND => return Action::Find,
         MARK..FIND => {

@@ -19,7 +19,7 @@ use nvdla_model::device::Model;
 use nvdla_model::memory::Stop;
 use nvdla_model::simulation::Simulation;
 use nvdla_rtl::Simulator;
-use nvdla_uapi::reg::{glb, Block};
+use nvdla_uapi::reg::{cdma, glb, Block};
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_ACTION_UNMASK, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_PCI_BAR0_REGION_INDEX,
     VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_BAR4_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX,
@@ -222,6 +222,7 @@ impl Shared {
         let Core::Model(model) = &mut *core else { return false };
         let before = model.interrupt();
         model.finish(finished);
+        lock(&self.schedule).finish();
         while let Some(stop) = model.take_stop() {
             if refuse {
                 log::info!("{stop}, as requested");
@@ -265,6 +266,8 @@ impl Shared {
 pub(crate) struct Device {
     configuration: Configuration,
     status: u64,
+    /// The offset of the register that says whether the convolution buffer is clear.
+    flush: u64,
     shared: Arc<Shared>,
     worker: Option<std::thread::JoinHandle<()>>,
     ranges: Ranges,
@@ -292,7 +295,9 @@ impl Device {
         sram: Option<Sram>,
     ) -> io::Result<Self> {
         let config = core.device().config();
-        let base = Block::Glb.base(config.family).unwrap_or(0);
+        let base = |block: Block| block.base(config.family).unwrap_or(0);
+        let status = base(Block::Glb) + u32::from(glb::S_INTR_STATUS.offset);
+        let flush = base(Block::Cdma) + u32::from(cdma::S_CBUF_FLUSH_STATUS.offset);
         let shared = Arc::new(Shared {
             guest: Mutex::new(Guest::new(sram)?),
             turn: Mutex::default(),
@@ -314,7 +319,8 @@ impl Device {
         };
         Ok(Self {
             configuration: Configuration::new(control, sram),
-            status: u64::from(base + u32::from(glb::S_INTR_STATUS.offset)),
+            status: status.into(),
+            flush: flush.into(),
             shared,
             worker: Some(worker),
             ranges: Ranges::default(),
@@ -360,12 +366,22 @@ impl Device {
         [self.reads, self.writes, interrupts, outside, starts, schedule.resets(), unanswered, schedule.stops()]
     }
 
+    /// The number of the model's operations that have started and not ended.
+    pub(crate) fn unended(&self) -> u64 {
+        lock(&self.shared.schedule).unended()
+    }
+
     fn read_register(&mut self, offset: u64) -> u32 {
         self.reads += 1;
         let Ok(register) = u32::try_from(offset) else { return 0 };
-        if !lock(&self.shared.schedule).answers() {
+        let mut schedule = lock(&self.shared.schedule);
+        if !schedule.answers() {
             return u32::MAX;
         }
+        if schedule.armed.unclear && offset == self.flush {
+            return 0;
+        }
+        drop(schedule);
         self.shared.with_device(|device| device.read(register))
     }
 

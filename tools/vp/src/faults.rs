@@ -41,6 +41,8 @@ pub(crate) struct Plan {
 pub(crate) struct Schedule {
     chosen: Faults,
     starts: u64,
+    /// Operations that have started and not ended.
+    unended: u64,
     interrupts: u64,
     /// Faults of the next events, which the guest has requested.
     pub(crate) armed: Armed,
@@ -92,6 +94,8 @@ pub(crate) struct Armed {
     pub(crate) mute: bool,
     /// Whether resets have no effect.
     pub(crate) deaf: bool,
+    /// Whether the convolution buffer reads as not clear.
+    pub(crate) unclear: bool,
 }
 
 /// Counts down the number of a fault's events, and returns whether this event has the fault.
@@ -127,6 +131,7 @@ impl Schedule {
     /// Counts a start, and returns its faults.
     pub(crate) fn start(&mut self) -> Plan {
         self.starts += 1;
+        self.unended += 1;
         let number = self.starts;
         Plan {
             delay: Duration::from_micros(self.armed.delay.into()),
@@ -147,9 +152,20 @@ impl Schedule {
         !lost
     }
 
+    /// An operation has ended.
+    pub(crate) fn finish(&mut self) {
+        self.unended = self.unended.saturating_sub(1);
+    }
+
     /// Applies a reset, after which no operation runs.
     pub(crate) fn reset(&mut self) {
         self.resets += 1;
+        self.unended = 0;
+    }
+
+    /// The number of operations that have started and not ended.
+    pub(crate) fn unended(&self) -> u64 {
+        self.unended
     }
 
     /// The number of resets so far.
@@ -175,7 +191,10 @@ mod tests {
         schedule.armed.hang = 1;
         assert!(schedule.start().hang);
         assert!(!schedule.start().hang);
+        schedule.finish();
+        assert_eq!(schedule.unended(), 3);
         schedule.reset();
+        assert_eq!(schedule.unended(), 0);
         assert_eq!((schedule.start().resets, schedule.counts()), (1, (5, 0, 0)));
     }
 

@@ -69,6 +69,9 @@ struct Arguments {
     /// What the device's addresses of the guest's memory are above the guest's own, as behind a bus with dma-ranges
     #[arg(long, value_name = "BYTES", default_value_t = 0, conflicts_with = "rtl")]
     dma_offset: u64,
+    /// Fail if the client leaves while an operation of the model runs
+    #[arg(long, conflicts_with_all = ["persist", "rtl"])]
+    stopped: bool,
     #[command(flatten)]
     faults: faults::Faults,
 }
@@ -141,7 +144,13 @@ fn run(arguments: Arguments) -> Result<(), (u8, String)> {
         "{}: {reads} register reads, {writes} register writes, {interrupts} interrupts, {outside} accesses outside",
         config.name
     ));
-    ended.map_err(|error| failed(format!("the connection failed: {error}")))
+    ended.map_err(|error| failed(format!("the connection failed: {error}")))?;
+    match device.unended() {
+        unended @ 1.. if arguments.stopped => {
+            Err(failed(format!("{}: the client has left, and {unended} operations run", config.name)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Serves a client until it disconnects. The crate panics at some messages that no client should send, so a panic is an error here

@@ -84,6 +84,12 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
     BufReader::new(fs::File::open(&console)?).read_to_string(&mut log).context("the console's output is not text")?;
     let status = log.lines().rev().find_map(|line| line.split_once(EXIT)?.1.trim().parse().ok());
     if let Some(status) = status {
+        for (server, config) in servers.iter_mut().zip(&arguments.config) {
+            match server.0.try_wait()? {
+                Some(ended) if !ended.success() && status == 0 => bail!("the server of {config} failed ({ended})"),
+                _ => {}
+            }
+        }
         return Ok(status);
     }
     show(&console)?;
@@ -104,6 +110,8 @@ fn server(
         .args(server_options(arguments))
         .args((arguments.dma_offset != 0).then(|| format!("--dma-offset={}", arguments.dma_offset)))
         .args(rtl.into_iter().flat_map(|rtl| ["--rtl", rtl]))
+        // The module stops the device before the machine is switched off.
+        .args((arguments.access == Access::Module && rtl.is_none()).then_some("--stopped"))
         .args(&arguments.server);
     serve(&mut command, socket)
 }

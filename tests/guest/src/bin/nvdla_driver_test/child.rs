@@ -6,9 +6,11 @@ use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use libtest_mimic::Failed;
 use nix::sys::socket::{recvmsg, sendmsg, ControlMessage, ControlMessageOwned, MsgFlags};
+use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::Timeline;
 use nvdla_guest::node::{Node, Options};
 use nvdla_guest::test_task::TestTask;
@@ -34,6 +36,7 @@ pub(crate) fn run(part: &str, arguments: &[String]) -> ExitCode {
         ("queue", [node]) => queue(Path::new(node)),
         ("receive", [node]) => receive(Path::new(node)),
         ("hoard", [node]) => hoard(Path::new(node)),
+        ("stay", [node]) => stay(Path::new(node)),
         _ => Err(format!("no such part: {part} {arguments:?}").into()),
     };
     match result {
@@ -49,6 +52,11 @@ pub(crate) fn run(part: &str, arguments: &[String]) -> ExitCode {
 fn ready() -> Result<(), Failed> {
     println!("ready");
     Ok(std::io::stdout().flush()?)
+}
+
+/// Waits until a child says that its next call is the tested one.
+pub(crate) fn wait_ready(child: &mut Child) -> Result<(), Failed> {
+    Ok(child.stdout.as_mut().ok_or("no output")?.read_exact(&mut [0; 6])?)
 }
 
 /// Runs a task through NVIDIA's ioctl, which returns when it has ended.
@@ -70,6 +78,21 @@ fn queue(node: &Path) -> Result<(), Failed> {
     }
     ready()?;
     equal("the task's end", node.wait(last, 60)?, 0)
+}
+
+/// Starts a task that does not end before the machine is switched off.
+fn stay(node: &Path) -> Result<(), Failed> {
+    let node = Node::open(node)?;
+    let control = Control::open(&node.device()?)?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let before = control.counts().starts;
+    control.set(Knob::Hang, 1);
+    let sequence = test_task.submit(&node, Options { deadline_ns: u64::MAX, ..Options::default() })?.sequence;
+    while control.counts().starts == before {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    ready()?;
+    equal("the task's end", node.wait(sequence, 60)?, -libc::ENODEV)
 }
 
 /// Runs a task in a buffer that it received.

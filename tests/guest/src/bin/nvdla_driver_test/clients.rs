@@ -16,7 +16,7 @@ use nvdla_guest::system::{allow_files, has_kmemleak, meminfo, Group};
 use nvdla_guest::test_task::TestTask;
 use nvdla_uapi::queue::Address;
 
-use crate::child::start;
+use crate::child::{start, wait_ready};
 use crate::expect::{ensure, equal, first, refused, second, Test};
 use crate::removal::insert;
 
@@ -293,8 +293,7 @@ fn kill(part: &str, arrange: impl FnOnce(&Control)) -> Result<(), Failed> {
     arrange(&control);
     let starts = control.counts().starts;
     let mut child = start(part, &node, Stdio::null())?;
-    let mut ready = [0; 6];
-    child.stdout.as_mut().ok_or("no output")?.read_exact(&mut ready)?;
+    wait_ready(&mut child)?;
     let begin = Instant::now();
     while control.counts().starts == starts && begin.elapsed() < Duration::from_secs(10) {
         std::thread::sleep(Duration::from_millis(1));

@@ -11,11 +11,13 @@ use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence;
 use nvdla_guest::node::{now_ns, Node, Options};
-use nvdla_guest::system::{bind, node_of, unbind, Messages};
-use nvdla_guest::test_task::TestTask;
+use nvdla_guest::system::{bind, node_of, tracing, unbind, Messages};
+use nvdla_guest::test_task::{shape, TestTask};
+use nvdla_tests::build::Net;
 use nvdla_uapi::dump::{self, kind};
 
 use crate::expect::{ensure, equal, first, refused, second, Test};
+use crate::sleep::until;
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_hung_operation_is_named_and_the_next_task_runs", hung),
@@ -31,6 +33,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_device_that_does_not_answer_takes_no_tasks_until_it_is_bound_anew", dead),
     ("a_device_that_does_not_answer_is_not_bound", no_device),
     ("messages_name_the_client_and_are_limited", messages),
+    ("a_device_that_is_not_ready_is_looked_at_once_per_tick", unready),
 ];
 
 /// Options with a deadline in this many milliseconds.
@@ -329,4 +332,36 @@ fn messages() -> Result<(), Failed> {
     let most = 10 * (1 + start.elapsed().as_secs() as usize / 5);
     ensure!(lines.len() <= most, "the kernel said {lines:?}");
     Ok(())
+}
+
+/// After a reset the convolution buffer is not clear for a while. The work that waits for it does not occupy a processor meanwhile.
+fn unready() -> Result<(), Failed> {
+    const EVENT: &str = "events/workqueue/workqueue_execute_start";
+    /// The kernel's timer ticks at most this often in a second, with some more for a tick that comes late.
+    const TICKS: u64 = 300;
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    let tracing = tracing().ok_or("the kernel has no trace events")?;
+    let mut net = Net::new();
+    net.convolution(shape(&node)?, 0x4000);
+    net.data = 0x8000;
+    let test_task = TestTask::new(&node, &net, 0, 0)?;
+    // The driver believes nothing of a device that it wakes.
+    until(&device.join("power"), "suspended")?;
+    control.set(Knob::Unclear, 1);
+    let sequence = test_task.submit(&node, Options::default())?.sequence;
+    fs::write(tracing.join("trace"), "")?;
+    let start = Instant::now();
+    fs::write(tracing.join(EVENT).join("enable"), "1")?;
+    std::thread::sleep(Duration::from_millis(500));
+    fs::write(tracing.join(EVENT).join("enable"), "0")?;
+    let ticks = start.elapsed().as_millis() as u64 * TICKS / 1000;
+    let text = fs::read_to_string(tracing.join("trace"))?;
+    let looks = text.lines().filter(|line| line.contains("nvdla_worker_run")).count() as u64;
+    println!("{looks} looks in {:?}", start.elapsed());
+    ensure!(looks > 0, "the device is not looked at:\n{text}");
+    ensure!(looks <= ticks, "{looks} looks in {:?}", start.elapsed());
+    control.set(Knob::Unclear, 0);
+    equal("the task's end", node.wait(sequence, 20)?, 0)
 }

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     // A device of the device tree cannot be removed.
     let on_pci = !expect::first().and_then(|node| Ok(node.device()?)).is_ok_and(|device| system::is_platform(&device));
     let (tree, iommu) = (tree::tests(), iommu::tests());
-    let groups: [(&str, &[Test]); 20] = [
+    let groups: [(&str, &[Test]); 21] = [
         ("identity", identity::TESTS),
         ("arguments", arguments::TESTS),
         ("buffers", buffers::TESTS),
@@ -71,6 +71,7 @@ fn main() -> ExitCode {
         ("removal", removal::TESTS),
         ("sleep", sleep::TESTS),
         ("end", &[("kernel_has_no_complaint", kernel_has_no_complaint), ("no_memory_is_leaked", leaks::no_leak)]),
+        ("end", &[("a_task_runs_when_the_machine_is_switched_off", left_running)]),
     ];
     let trials = groups
         .into_iter()
@@ -113,6 +114,13 @@ fn watched(test: fn() -> Result<(), Failed>) -> Result<(), Failed> {
 fn outside() -> Result<Vec<(u32, u32)>, Failed> {
     let counts = |path| Ok(Control::open(&Node::open(path)?.device()?)?.counts());
     nodes().iter().map(|path| counts(path).map(|counts| (counts.outside, counts.unanswered))).collect()
+}
+
+/// Leaves a task running. The driver must stop the device when the machine is switched off: its server (`nvdla_vp --stopped`) fails
+/// otherwise, and with it the run. The last test, because the task has at most the operator's limit.
+fn left_running() -> Result<(), Failed> {
+    let mut child = child::start("stay", &expect::first()?, std::process::Stdio::null())?;
+    child::wait_ready(&mut child)
 }
 
 /// Checks that the kernel has logged no error since the machine started.
