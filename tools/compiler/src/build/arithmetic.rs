@@ -214,8 +214,11 @@ impl Builder<'_> {
             let count = (1..post_ops.len()).rev().find(fits).unwrap_or(1);
             let rest = post_ops.split_off(count);
             let Tensor { name, shape, .. } = self.net.tensors[output].clone();
-            // The part's range is not known. The output's range, extended by the range of the part's input, is used.
-            let range = self.net.tensors[input].range;
+            // The part's range is not known. That of its input is used, extended by the output's if that reaches beyond it.
+            let range = self.net.tensors[input].range.map(|own| match self.net.tensors[output].range {
+                Some(other) if !own.holds(&other) => Range::of(own.min.min(other.min), own.max.max(other.max)),
+                _ => own,
+            });
             let part = self.net.tensor(format!("{name} part"), shape, range);
             self.step(node, std::mem::replace(&mut kind, Kind::Copy), &[input], post_ops, part);
             (input, post_ops) = (part, rest);

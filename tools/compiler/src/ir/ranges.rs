@@ -66,6 +66,11 @@ impl Range {
         }
     }
 
+    /// Whether no value of another range saturates.
+    pub fn holds(&self, other: &Self) -> bool {
+        self.span.0 <= other.min && other.max <= self.span.1
+    }
+
     /// The range with 0 as the integer 0.
     #[must_use]
     pub fn symmetric(self) -> Self {

@@ -92,9 +92,9 @@ impl Quantizer<'_> {
         let mut largest: Vec<f64> =
             kernels().map(|kernel| kernel.iter().fold(0f64, |largest, &w| largest.max(w.abs()))).collect();
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
-        // The zero of the tensor that X2 adds.
+        // The zero of the tensor that X2 adds. Behind a ReLU the output converter subtracts it (`added_last`).
         let added = match pipe.x2.map(|x2| &step.post_ops[x2]) {
-            Some(PostOp::With(Combine::Add { .. }, other)) => {
+            Some(PostOp::With(Combine::Add { .. }, other)) if !pipe.x1_relu => {
                 let Scale { scale, zero } = self.scales[*other];
                 -sign * scale * f64::from(zero)
             }
