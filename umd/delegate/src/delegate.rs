@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use nvdla_frameworks::device::{self, Devices};
 use nvdla_frameworks::divide::{self, Level};
 use nvdla_frameworks::kernel::Group;
+use nvdla_frameworks::memory;
 use nvdla_frameworks::options::{truth, Options, NAMES};
 use nvdla_frameworks::{Failure, Result};
 use nvdla_runtime::device::Selection;
@@ -150,6 +151,8 @@ impl Delegate {
                 }
             }
         }
+        drop(survey);
+        memory::give_back();
         say(&format!("{}: {}", if count == 0 { "WARNING" } else { "INFO" }, divided.summary));
         Ok(())
     }

@@ -7,6 +7,7 @@
 //! divide    a network as compiled groups
 //! device    the devices that sessions share
 //! kernel    runs a group in place of nodes;  tensor: the framework's elements
+//! memory    of the process
 //! ```
 //!
 //! A plugin reads its framework's graph, gives it to [`divide::divide`], and makes a [`kernel::Runner`] of each group.
@@ -15,6 +16,7 @@ pub mod device;
 pub mod divide;
 mod failure;
 pub mod kernel;
+pub mod memory;
 pub mod options;
 pub mod tensor;
 mod text;

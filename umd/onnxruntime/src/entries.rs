@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use nvdla_frameworks::device::Devices;
 use nvdla_frameworks::kernel::Runner;
+use nvdla_frameworks::memory;
 use nvdla_frameworks::{text_of, Failure, Result};
 
 use crate::api::{Api, Kernel, Ref, VERSION};
@@ -381,6 +382,8 @@ unsafe extern "C" fn create_state(
     _: *mut sys::OrtNodeComputeContext,
     state: *mut *mut std::ffi::c_void,
 ) -> *mut sys::OrtStatus {
+    // ONNX Runtime has freed its copies of the nodes' constants since `compile`.
+    memory::give_back();
     // The node has no state beside the info.
     // SAFETY: ONNX Runtime gives a place.
     unsafe { *state = info.cast() };

@@ -21,7 +21,7 @@ pub(crate) fn write(header: &Header, loadable: &[u8]) -> Result<Vec<u8>> {
 /// # Errors
 ///
 /// If it is none, or of another version.
-pub(crate) fn read(bytes: &[u8]) -> Result<Group> {
+pub(crate) fn read(mut bytes: Vec<u8>) -> Result<Group> {
     let fail = |reason: &str| Failure(format!("the EPContext node's payload: {reason}"));
     let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| fail("it is not of this provider"))?;
     let (length, rest) = rest.split_first_chunk().ok_or_else(|| fail("it is cut"))?;
@@ -40,7 +40,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Group> {
             return Err(fail("a tensor has another number of elements with its channels last"));
         }
     }
-    Ok(Group { header, loadable: loadable.to_vec() })
+    // In place, because a second copy of a loadable would double the memory that opening needs.
+    bytes.drain(..bytes.len() - loadable.len());
+    Ok(Group { header, loadable: bytes })
 }
 
 #[cfg(test)]
@@ -62,25 +64,25 @@ mod tests {
         let header = Header::new("nv_small", vec![port.clone()], vec![port], 4);
         let group = Group { header, loadable: vec![0, 1, 0, 2] };
         let bytes = write(&group.header, &group.loadable).unwrap();
-        assert_eq!(read(&bytes).unwrap(), group);
+        assert_eq!(read(bytes.clone()).unwrap(), group);
         for length in 0..bytes.len() - group.loadable.len() {
-            assert!(read(&bytes[..length]).is_err());
+            assert!(read(bytes[..length].to_vec()).is_err());
         }
         let version = b"\"version\":1";
         let place = bytes.windows(version.len()).position(|window| window == version).unwrap();
         let mut changed = bytes.clone();
         changed[place + version.len() - 1] = b'2';
-        let Failure(reason) = read(&changed).unwrap_err();
+        let Failure(reason) = read(changed).unwrap_err();
         assert!(reason.contains("it has the version 2"), "{reason}");
         let header = Header {
             inputs: vec![Port { shape: vec![usize::MAX, 2], ..group.header.inputs[0].clone() }],
             ..group.header.clone()
         };
-        assert!(read(&write(&header, &[]).unwrap()).is_err());
+        assert!(read(write(&header, &[]).unwrap()).is_err());
         let header = Header {
             inputs: vec![Port { channels_last: Some([1, usize::MAX, 2]), ..group.header.inputs[0].clone() }],
             ..group.header
         };
-        assert!(read(&write(&header, &[]).unwrap()).is_err());
+        assert!(read(write(&header, &[]).unwrap()).is_err());
     }
 }

@@ -16,6 +16,7 @@ use nvdla_compiler::import::onnx::{proto, survey};
 use nvdla_frameworks::device::{self, Devices};
 use nvdla_frameworks::divide::{self, Divided, Level};
 use nvdla_frameworks::kernel::{Group, Loaded, Runner};
+use nvdla_frameworks::memory;
 use nvdla_frameworks::tensor::Kind;
 use nvdla_frameworks::{c_string, guarded, Failure, Result};
 use nvdla_runtime::device::Selection;
@@ -120,6 +121,7 @@ impl Provider {
             self.claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(first, loaded);
             count += 1;
         }
+        memory::give_back();
         let level = if count == 0 { sys::ORT_LOGGING_LEVEL_WARNING } else { sys::ORT_LOGGING_LEVEL_INFO };
         self.log(level, &summary);
         Ok(())
@@ -220,7 +222,7 @@ impl Provider {
         let mode = mode.map(|mode| self.api.attribute_bytes(mode, sys::ORT_OP_ATTR_INT)).transpose()?;
         let beside = mode.is_some_and(|mode| mode.iter().all(|&byte| byte == 0));
         if !beside {
-            return payload::read(&payload);
+            return payload::read(payload);
         }
         // A model is untrusted: the file must be beside it.
         let name = String::from_utf8(payload).map_err(|_| "an EPContext node's file has no name in UTF-8")?;
@@ -231,7 +233,7 @@ impl Provider {
         let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
         let path = folder.join(&name);
         let bytes = files::read(&path, MAX_PAYLOAD).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
-        payload::read(&bytes)
+        payload::read(bytes)
     }
 
     /// Makes an EPContext node.

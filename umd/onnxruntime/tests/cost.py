@@ -11,11 +11,11 @@ For each network, and for a model in real numbers with a table for int8:
   figure may be below 0; the second is the least difference of a run with the log;
 - load: the seconds to open the model with the table, those of `nvdla_compiler` with the same table, and their ratio;
 - start: the seconds to open the same model as an EPContext model, which does not compile;
-- memory: the growth of the process's resident memory by the session and its runs, for both kinds of model. The memory of the
-  built-in model, which stands for the device's, is a part of it.
+- memory: the growth of the process's own resident memory by the session and its runs, for both kinds of model. The device is one of
+  another process, the virtual platform, so that its memory does not count.
 
-Needs the packages onnx, onnxruntime and onnxruntime-ep-nvdla (a wheel of the release profile), and the compiler of target/release, or
-that of the environment variable NVDLA_COMPILER.
+Needs the packages onnx, onnxruntime and onnxruntime-ep-nvdla (a wheel of the release profile), and the compiler and nvdla_vp of
+target/release, or those of the environment variables NVDLA_COMPILER and NVDLA_VP.
 """
 
 import argparse
@@ -34,6 +34,7 @@ import onnx
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 COMPILER = os.environ.get("NVDLA_COMPILER", str(ROOT / "target/release/nvdla_compiler"))
+PLATFORM = os.environ.get("NVDLA_VP", str(ROOT / "target/release/nvdla_vp"))
 CONFIG, RUNS = "nv_full", 200
 
 
@@ -58,7 +59,7 @@ NETWORKS = {"small": (small, RUNS), "lenet": (lenet, RUNS), "resnet50": (resnet5
 
 
 def resident():
-    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
+    return int(re.search(r"RssAnon:\s+(\d+)", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
 
 
 def child(model, runs, options):
@@ -98,6 +99,19 @@ def measured(model, runs, **options):
     return found
 
 
+def memory(model, folder, **options):
+    """The bytes by which a process grows that opens a model and runs it once, on a device of another process."""
+    socket = folder / "device"
+    with subprocess.Popen([PLATFORM, "--config", CONFIG, "--socket", socket], stderr=subprocess.DEVNULL) as platform:
+        try:
+            while not socket.exists():
+                time.sleep(0.01)
+            return measured(model, 1, device=f"vfio-user:{socket}", **options)["memory"]
+        finally:
+            platform.kill()
+            socket.unlink(missing_ok=True)
+
+
 def report(name):
     import onnxruntime_ep_nvdla as nvdla
     make, runs = NETWORKS[name]
@@ -126,8 +140,8 @@ def report(name):
         print(f"{name}: run {silent:.0f} us, with the log {above:.0f} us, above {device:.0f} us of the device and "
               f"{given + taken:.0f} us of conversions; load {opened['opened']:.2f} s, compiler {compiled:.2f} s, "
               f"ratio {opened['opened'] / compiled:.2f}; start of an EPContext model {again['opened']:.3f} s; "
-              f"loadable {size / 1e6:.2f} MB, memory {opened['memory'] / 1e6:.0f} MB, "
-              f"EPContext {again['memory'] / 1e6:.0f} MB", flush=True)
+              f"loadable {size / 1e6:.2f} MB, memory {memory(path, folder, **int8) / 1e6:.0f} MB, "
+              f"EPContext {memory(context, folder) / 1e6:.0f} MB", flush=True)
 
 
 def main():
