@@ -5,7 +5,7 @@
 //! A reader that surveys a file does not stop at a node that it cannot read. The node's outputs become inputs of the graph, if
 //! their shapes are known, and the reader goes on behind it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ir::{Graph, Quantization, TensorId};
 
@@ -63,6 +63,8 @@ pub struct Survey {
     pub values: HashMap<String, Value>,
     /// The tensors that the network gives to the user.
     pub outputs: Vec<String>,
+    /// The constants that hold infinities, and the tensors that a node fills with one.
+    pub infinite: HashSet<String>,
 }
 
 impl Survey {

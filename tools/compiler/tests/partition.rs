@@ -307,6 +307,45 @@ fn a_float_model_in_int8_without_ranges_has_no_group_and_one_warning() {
 }
 
 #[test]
+fn infinities_stay_on_the_processor() {
+    let graph = proto::Graph { name: "mask".to_owned(), input: vec![info("x", &SHAPE)], ..Default::default() };
+    let mut b = Builder { graph, random: Random(1), known: Vec::new() };
+    let weights = b.constant(&[SHAPE[1], SHAPE[1], 3, 3], 0.2);
+    let conv = |b: &mut Builder, x: &str| b.node("Conv", &[x, &weights], vec![ints("pads", &[1; 4])], &SHAPE);
+    // A mask of infinities, a sum with it, and a softmax, between two convolutions.
+    let scores = conv(&mut b, "x");
+    b.graph.initializer.push(proto::Tensor {
+        name: "mask".to_owned(),
+        data_type: 1,
+        float_data: vec![f32::NEG_INFINITY],
+        ..Default::default()
+    });
+    let masked = b.node(REFUSED, &[&scores, "mask"], vec![], &SHAPE);
+    let sum = b.node("Add", &[&masked, &scores], vec![], &SHAPE);
+    let axis = proto::Attribute { name: "axis".to_owned(), i: 1, ..Default::default() };
+    let share = b.node("Softmax", &[&sum], vec![axis], &SHAPE);
+    let last = conv(&mut b, &share);
+    // A limit that limits nothing is no such mask.
+    let limited = b.node("Max", &[&last, "mask"], vec![], &SHAPE);
+    b.graph.output = vec![info(&limited, &SHAPE)];
+    let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 17 }];
+    let model = proto::Model { graph: Some(b.graph), opset_import, functions: Vec::new() };
+    let survey = survey::of_model(&model, None, &Options::default(), false).unwrap();
+    let compiler = Compiler::new(&NV_FULL).precision(Precision::Fp16);
+    let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+    let on_processor: Vec<&str> = survey
+        .nodes
+        .iter()
+        .zip(&division.reasons)
+        .filter(|(_, reason)| reason.is_some())
+        .map(|(node, _)| node.operator.as_str())
+        .collect();
+    assert_eq!(on_processor, ["test.Half", "Add", "Softmax"], "{:?}", division.reasons);
+    let reason = division.reasons[2].as_deref().unwrap_or_default();
+    assert_eq!(reason, format!("{masked:?} may hold infinities, which NVDLA does not compute with"));
+}
+
+#[test]
 fn limits_drop_groups() {
     let compiler = Compiler::new(&NV_FULL).precision(Precision::Fp16);
     let survey = |seed| survey::of_model(&model(seed), None, &Options::default(), false).unwrap();

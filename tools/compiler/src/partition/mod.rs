@@ -33,6 +33,7 @@
 pub mod cost;
 mod extract;
 mod group;
+mod infinite;
 mod levels;
 mod open;
 pub mod picture;
@@ -178,7 +179,12 @@ impl<'a> Division<'a> {
         }
         let reasons: Vec<_> = survey.nodes.iter().map(|node| node.refusal.clone()).collect();
         let refused = reasons.iter().map(Option::is_some).collect();
-        Self { survey, trial: Trial::new(survey, compiler), vertices, refused, reasons, pieces: HashMap::new() }
+        let trial = Trial::new(survey, compiler);
+        let mut division = Self { survey, trial, vertices, refused, reasons, pieces: HashMap::new() };
+        for (k, name) in infinite::readers(survey) {
+            division.refuse(&[k], &format!("{name:?} may hold infinities, which NVDLA does not compute with"));
+        }
+        division
     }
 
     fn refuse(&mut self, nodes: &[usize], reason: &str) {

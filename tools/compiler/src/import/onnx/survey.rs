@@ -34,6 +34,8 @@ struct Surveyor<'a> {
     unknown: HashMap<&'a str, String>,
     /// Whether a batch that the model does not fix is 1.
     open_batch: bool,
+    /// Outputs of nodes that were not read and that an attribute fills with infinities.
+    infinite: HashSet<String>,
 }
 
 /// Reads a model from a file's bytes. `folder` is the folder of external data files. A batch of unknown size becomes 1, as in
@@ -89,6 +91,7 @@ pub fn of_model(
         readers,
         unknown: HashMap::new(),
         open_batch,
+        infinite: HashSet::new(),
     };
     surveyor.constants(file, folder)?;
     for input in &file.input {
@@ -106,6 +109,9 @@ pub fn of_model(
         let refusal = surveyor.node(&node, folder).err();
         if refusal.is_some() {
             proto.output.iter().for_each(|output| surveyor.declare(output, None));
+            if proto.attribute.iter().filter_map(|attribute| attribute.t.as_ref()).any(|tensor| fills(tensor, folder)) {
+                surveyor.infinite.extend(proto.output.iter().cloned());
+            }
         }
         origins.resize(surveyor.reader.graph.nodes.len(), nodes.len());
         let given = |names: &[String]| names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>();
@@ -120,6 +126,11 @@ pub fn of_model(
         });
     }
     Ok(surveyor.finish(nodes, origins, outputs))
+}
+
+/// Whether a tensor holds infinities.
+fn fills(tensor: &proto::Tensor, folder: Option<&Path>) -> bool {
+    matches!(value::tensor(tensor, folder), Ok(value::Value::Real(_, values)) if values.iter().any(|value| value.is_infinite()))
 }
 
 impl<'a> Surveyor<'a> {
@@ -282,6 +293,13 @@ impl<'a> Surveyor<'a> {
             };
             values.insert(name.clone(), value);
         }
-        Survey { graph: self.reader.graph, nodes, origins, values, outputs }
+        let constants = self.reader.tensors.iter().filter_map(|(name, value)| match value {
+            TensorValue::Real(id) => Some((name, self.reader.graph.constant(*id)?)),
+            _ => None,
+        });
+        let mut infinite = self.infinite;
+        let constants = constants.filter(|(_, values)| values.iter().any(|value| value.is_infinite()));
+        infinite.extend(constants.map(|(name, _)| name.clone()));
+        Survey { graph: self.reader.graph, nodes, origins, values, outputs, infinite }
     }
 }

@@ -232,7 +232,13 @@ impl Surveyor<'_> {
             values.insert(tensor.name.clone(), value);
         }
         let outputs = file.outputs.iter().map(|&output| file.tensors[output].name.clone()).collect();
-        Survey { graph: self.reader.graph, nodes, origins, values, outputs }
+        let constants = file.tensors.iter().zip(&self.reader.known).filter_map(|(tensor, known)| match known {
+            Some(Known::Value(value)) => Some((tensor, self.reader.graph.constant(value.id)?)),
+            _ => None,
+        });
+        let infinite = constants.filter(|(_, values)| values.iter().any(|value| value.is_infinite()));
+        let infinite = infinite.map(|(tensor, _)| tensor.name.clone()).collect();
+        Survey { graph: self.reader.graph, nodes, origins, values, outputs, infinite }
     }
 }
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Nodes that may read an infinity.
+//!
+//! Masks of attentions are sums with infinities: a softmax gives such an element no share, and a row of nothing else is no number,
+//! which the model's next nodes look for. NVDLA's largest number in its place would be an element like others. An infinity comes
+//! from a constant, because the operators that NVDLA has give none for numbers of its range.
+
+use std::collections::HashSet;
+
+use crate::survey::{Role, Survey, Value};
+
+/// Operators whose outputs are finite.
+const FINITE: [&str; 9] =
+    ["Softmax", "Sigmoid", "Tanh", "HardSigmoid", "Erf", "Softsign", "SOFTMAX", "LOGISTIC", "TANH"];
+/// Operators for which an infinite constant is a limit that limits nothing, or a padding of a pooling.
+const LIMITS: [&str; 9] = ["Clip", "Max", "Min", "Pad", "MaxPool", "MAXIMUM", "MINIMUM", "PADV2", "MAX_POOL_2D"];
+
+/// The nodes that read a tensor which may hold infinities, each with that tensor.
+pub(super) fn readers(survey: &Survey) -> Vec<(usize, &str)> {
+    let constant = |name: &str| matches!(survey.values.get(name), Some(Value::Constant));
+    let mut infinite: HashSet<&str> = HashSet::new();
+    let mut found = Vec::new();
+    for (k, node) in survey.nodes.iter().enumerate().filter(|(_, node)| node.role != Role::Constant) {
+        let operator = node.operator.as_str();
+        let activation = node.inputs.iter().map(String::as_str).find(|name| infinite.contains(name));
+        found.extend(activation.map(|name| (k, name)));
+        let given = || node.inputs.iter().any(|name| survey.infinite.contains(name) && constant(name));
+        let made = || node.outputs.iter().any(|name| survey.infinite.contains(name));
+        let source = activation.is_some() || (!LIMITS.contains(&operator) && given()) || made();
+        if source && !FINITE.contains(&operator) {
+            infinite.extend(node.outputs.iter().map(String::as_str));
+        }
+    }
+    found
+}
