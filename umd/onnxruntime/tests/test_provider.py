@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Tests the provider with an unmodified ONNX Runtime, on the built-in model."""
+"""Tests the provider with an unmodified ONNX Runtime, on the built-in model or the device that DEVICE names."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def session(model, entries=(), **options):
     settings.log_severity_level = int(os.environ.get("LOG", "3"))
     for key, value in dict(entries).items():
         settings.add_session_config_entry(key, value)
-    options = {"device": "model", **{key: str(value) for key, value in options.items()}}
+    options = {"device": os.environ.get("DEVICE", "model"), **{key: str(value) for key, value in options.items()}}
     settings.add_provider_for_devices(devices(), options)
     # Without `enable_fallback=0` the Python package prints a provider's error and goes on with the processor alone.
     model = model if isinstance(model, str) else model.SerializeToString()
