@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The packages that users install: Debian's by cargo-deb, Python's wheel by maturin. All have the version of the workspace.
+//! The packages that users install: Debian's by cargo-deb, Python's wheels by maturin and the provider's own script. All have the
+//! version of the workspace.
 //!
 //! What goes into a Debian package stands in the `[package.metadata.deb]` of a crate; this file builds what those tables name. The
-//! wheel is linked by zig against the glibc of `manylinux_2_28`, so that it runs on distributions since 2018.
+//! wheels are linked by zig against the glibc of `manylinux_2_28`, so that they run on distributions since 2018.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,12 +16,13 @@ use anyhow::{bail, ensure, Context, Result};
 use clap::ValueEnum;
 
 use crate::command::{output, run};
+use crate::vm::{self, Arch};
 
 /// The version of cargo-deb that is installed if there is none.
 const CARGO_DEB: &str = "3.8.0";
 /// What builds the wheel, and what links it for other distributions.
 const MATURIN: &str = "maturin>=1.16,<2";
-const ZIG: &str = "ziglang>=0.13,<0.18";
+const ZIG: [&str; 2] = ["ziglang>=0.13,<0.18", "cargo-zigbuild>=0.20"];
 /// The crates with a Debian package, and the variant of their table.
 const DEBIAN: [(&str, Option<&str>); 5] = [
     ("nvdla-cli", None),
@@ -44,146 +47,253 @@ pub(crate) struct Arguments {
     /// Only packages of this kind
     #[arg(long, value_enum)]
     only: Option<Kind>,
-    /// Cargo's profile. Only with `release` the wheel is for other distributions than this machine's
+    /// Cargo's profile. Only with `release` the wheels are for other distributions than this machine's
     #[arg(long, default_value = "release")]
     profile: String,
+    /// The architecture of the packages; by default this machine's
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// The Python wheel
+    /// The Python wheels
     Wheel,
-    /// Debian packages. The wheel is built too: python3-nvdla has its files
+    /// Debian packages. The wheel of the runtime is built too: python3-nvdla has its files
     Deb,
 }
 
 /// Builds the packages.
 pub(crate) fn build(arguments: &Arguments) -> Result<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
-    // The tables of cargo-deb name this folder.
-    let stage = root.join("target/package-stage");
-    let out = root.join(&arguments.out);
-    fs::create_dir_all(&out)?;
-    let profile = &arguments.profile;
-    let wheel = wheel(&root, &stage, &out, profile)?;
+    let here = Arch::of_this_machine();
+    let arch = arguments.arch.or(here).context("name the architecture of the packages with --arch")?;
+    ensure!(arch != Arch::Arm, "no packages are made for 32-bit Arm");
+    let build = Build {
+        // The tables of cargo-deb name this folder.
+        stage: root.join("target/package-stage"),
+        out: root.join(&arguments.out),
+        profile: &arguments.profile,
+        arch,
+        cross: here != Some(arch),
+        root,
+    };
+    if build.cross {
+        vm::require_cross(arch)?;
+    }
+    fs::create_dir_all(&build.out)?;
+    build.remove_old()?;
+    build.tools()?;
+    let wheel = build.wheel()?;
     println!("{}", wheel.display());
+    if arguments.only != Some(Kind::Deb) {
+        println!("{}", build.provider()?.trim());
+    }
     if arguments.only != Some(Kind::Wheel) {
-        for package in debian(&root, &stage, &out, profile, &wheel)? {
+        for package in build.debian(&wheel)? {
             println!("{package}");
         }
     }
     Ok(0)
 }
 
-/// Builds the wheel in `out`.
-fn wheel(root: &Path, stage: &Path, out: &Path, profile: &str) -> Result<PathBuf> {
-    let tools = stage.join("venv");
-    if !tools.join("bin/pip").exists() {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&tools)).context("python3-venv is needed")?;
-    }
-    let zig = profile == "release";
-    run(Command::new(tools.join("bin/pip")).args(["install", "--quiet", MATURIN]).args(zig.then_some(ZIG)))?;
-    for old in files(out, "whl")? {
-        fs::remove_file(old)?;
-    }
-    let mut path = vec![tools.join("bin")];
-    path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
-    run(Command::new(tools.join("bin/maturin"))
-        .args(["build", "--locked", "--strip", "--profile", profile])
-        .args(if zig { &["--zig", "--compatibility", "manylinux_2_28"][..] } else { &[] })
-        .arg("--manifest-path")
-        .arg(root.join("umd/python/Cargo.toml"))
-        .arg("--out")
-        .arg(out)
-        .env("PATH", env::join_paths(path)?))?;
-    files(out, "whl")?.pop().context("maturin has written no wheel")
+struct Build<'a> {
+    root: PathBuf,
+    stage: PathBuf,
+    out: PathBuf,
+    profile: &'a str,
+    arch: Arch,
+    /// Whether the architecture is another than this machine's.
+    cross: bool,
 }
 
-/// Builds the Debian packages in `out`, and returns their names.
-fn debian(root: &Path, stage: &Path, out: &Path, profile: &str, wheel: &Path) -> Result<Vec<String>> {
-    let version = env!("CARGO_PKG_VERSION");
-    let cargo = || {
-        let mut cargo = Command::new("cargo");
-        cargo.current_dir(root);
-        cargo
-    };
-    let packages = ["nvdla-cli", "nvdla-compiler", "nvdla-inspect", "nvdla-trace", "nvdla-vp", "nvdla-capi"];
-    let build = ["build", "--locked", "--profile", profile, "--bins", "--lib"];
-    run(cargo().args(build).args(packages.iter().flat_map(|name| ["-p", *name])))?;
-    let target = env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), |target| root.join(target));
-    let built = target.join(if profile == "dev" { "debug" } else { profile });
+impl Build<'_> {
+    /// Whether zig links the wheels, against an old C library. It has no such library for RISC-V, which is younger.
+    fn zig(&self) -> bool {
+        self.profile == "release" && self.arch != Arch::Riscv
+    }
 
-    // Programs, manual pages, completions, the change log, the tree of the C library, and the files of the wheel.
-    for folder in ["bin", "man", "completions", "c", "python"] {
-        let folder = stage.join(folder);
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
+    /// Removes the packages of an earlier build.
+    fn remove_old(&self) -> Result<()> {
+        let machine = self.arch.triple().split('-').next().unwrap_or_default().trim_end_matches("gc");
+        let endings = [format!("_{}.deb", self.arch.debian()), "_all.deb".to_owned(), format!("_{machine}.whl")];
+        for old in files(&self.out, "deb")?.into_iter().chain(files(&self.out, "whl")?) {
+            if endings.iter().any(|ending| old.to_string_lossy().ends_with(ending)) {
+                fs::remove_file(old)?;
+            }
         }
-        fs::create_dir_all(&folder)?;
+        Ok(())
     }
-    for program in PAGES.iter().map(|(program, _)| *program).chain(["nvdla", "nvdla_vp"]) {
-        let staged = stage.join("bin").join(program);
-        fs::copy(built.join(program), &staged)?;
-        run(Command::new("strip").arg(&staged))?;
-    }
-    let nvdla = built.join("nvdla");
-    run(Command::new(&nvdla).arg("man").arg(stage.join("man")))?;
-    for (program, page) in PAGES {
-        let page = format!("man1/{page}.1");
-        ensure!(stage.join("man").join(&page[5..]).exists(), "`nvdla man` has written no {page}");
-        fs::write(stage.join(format!("man/{program}.1")), format!(".so {page}\n"))?;
-    }
-    for (shell, file) in [("bash", "nvdla"), ("zsh", "_nvdla"), ("fish", "nvdla.fish")] {
-        fs::write(stage.join("completions").join(file), output(Command::new(&nvdla).args(["completions", shell]))?)?;
-    }
-    let date = output(Command::new("date").args(["-R", "-r"]).arg(root.join("umd/CHANGELOG.md")))?;
-    let maintainer = "NVDLA driver stack <maintainers@nvdla.invalid>";
-    let entry = "  * Release of this version. umd/CHANGELOG.md in the source lists the changes.";
-    let changelog = format!("nvdla ({version}-1) unstable; urgency=medium\n\n{entry}\n\n -- {maintainer}  {date}");
-    fs::write(stage.join("changelog"), changelog)?;
-    run(Command::new(root.join("umd/capi/install"))
-        .arg("/usr")
-        .arg(&built)
-        .env("DESTDIR", stage.join("c"))
-        .env("LIBDIR", format!("lib/{}", triple()?)))?;
-    let library = stage.join("c/usr/lib").join(triple()?).join(format!("libnvdla.so.{version}"));
-    run(Command::new("strip").arg("--strip-unneeded").arg(library))?;
-    run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(stage.join("python")))?;
 
-    let tools = stage.join("tools");
-    let cargo_deb = tools.join("bin/cargo-deb");
-    if !cargo_deb.exists() {
-        run(cargo()
-            .args(["install", "--locked", "--quiet", "cargo-deb", "--version", CARGO_DEB, "--root"])
-            .arg(&tools))?;
+    /// Installs what builds and links the wheels.
+    fn tools(&self) -> Result<()> {
+        let tools = self.stage.join("venv");
+        if !tools.join("bin/pip").exists() {
+            run(Command::new("python3").args(["-m", "venv"]).arg(&tools)).context("python3-venv is needed")?;
+        }
+        let zig = if self.zig() { &ZIG[..] } else { &[] };
+        run(Command::new(tools.join("bin/pip")).args(["install", "--quiet", MATURIN]).args(zig))
     }
-    for old in files(out, "deb")? {
-        fs::remove_file(old)?;
-    }
-    let mut packages = Vec::new();
-    for (name, variant) in DEBIAN {
-        let mut command = Command::new(&cargo_deb);
-        command.current_dir(root).args(["--no-build", "--locked", "-p", name, "--output"]).arg(out);
-        command.args(variant.iter().flat_map(|variant| ["--variant", variant]));
-        let path = output(&mut command)?;
-        packages.push(path.trim().to_owned());
-    }
-    // The exact version on which libnvdla-dev depends stands in a table that cannot compute it.
-    let dev = packages.iter().find(|path| path.contains("libnvdla-dev")).context("there is no libnvdla-dev")?;
-    let depends = output(Command::new("dpkg-deb").args(["-f", dev, "Depends"]))?;
-    if !depends.contains(&format!("libnvdla0 (= {version}-1)")) {
-        bail!("libnvdla-dev depends on {}: umd/capi/Cargo.toml names another version than {version}", depends.trim());
-    }
-    Ok(packages)
-}
 
-/// The folder of Debian's libraries for this architecture.
-fn triple() -> Result<&'static str> {
-    match env::consts::ARCH {
-        "x86_64" => Ok("x86_64-linux-gnu"),
-        "aarch64" => Ok("aarch64-linux-gnu"),
-        "riscv64" => Ok("riscv64-linux-gnu"),
-        other => bail!("no packages are made for {other}"),
+    /// A command that may run Cargo for the architecture, with the tools of [`Build::tools`].
+    fn command(&self, program: impl AsRef<OsStr>) -> Result<Command> {
+        let mut command = Command::new(program);
+        let mut path = vec![self.stage.join("venv/bin")];
+        path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+        command.current_dir(&self.root).env("PATH", env::join_paths(path)?);
+        if self.cross {
+            vm::cross_environment(&mut command, self.arch)?;
+        }
+        Ok(command)
+    }
+
+    /// The options that name the architecture.
+    fn target(&self) -> Vec<&'static str> {
+        if self.cross {
+            vec!["--target", self.arch.triple()]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// The folder with what Cargo has built, for the architecture or for this machine.
+    fn built(&self, cross: bool) -> PathBuf {
+        let target = env::var_os("CARGO_TARGET_DIR").map_or(self.root.join("target"), |target| self.root.join(target));
+        let target = if cross { target.join(self.arch.triple()) } else { target };
+        target.join(if self.profile == "dev" { "debug" } else { self.profile })
+    }
+
+    /// Builds the wheel of the runtime and the compiler.
+    fn wheel(&self) -> Result<PathBuf> {
+        let folder = self.stage.join("wheel");
+        let _ = fs::remove_dir_all(&folder);
+        let zig = ["--zig", "--compatibility", "manylinux_2_28"];
+        let plain = ["--compatibility", "linux"];
+        let linked = if self.zig() {
+            &zig[..]
+        } else if self.cross {
+            &plain[..]
+        } else {
+            &[]
+        };
+        run(self
+            .command(self.stage.join("venv/bin/maturin"))?
+            .args(["build", "--locked", "--strip", "--profile", self.profile])
+            .args(linked)
+            .args(self.target())
+            .arg("--manifest-path")
+            .arg(self.root.join("umd/python/Cargo.toml"))
+            .arg("--out")
+            .arg(&folder))?;
+        let wheel = files(&folder, "whl")?.pop().context("maturin has written no wheel")?;
+        let place = self.out.join(wheel.file_name().context("a wheel has a name")?);
+        fs::copy(&wheel, &place)?;
+        Ok(place)
+    }
+
+    /// Builds the wheel of ONNX Runtime's provider, and returns its name.
+    fn provider(&self) -> Result<String> {
+        let mut command = self.command(self.root.join("umd/onnxruntime/wheel"))?;
+        command.args(["--profile", self.profile, "--out"]).arg(&self.out).args(self.target());
+        output(command.args(self.zig().then_some("--zig")))
+    }
+
+    /// Builds the Debian packages, and returns their names.
+    fn debian(&self, wheel: &Path) -> Result<Vec<String>> {
+        let Self { root, stage, out, profile, arch, cross } = self;
+        let version = env!("CARGO_PKG_VERSION");
+        let packages = ["nvdla-cli", "nvdla-compiler", "nvdla-inspect", "nvdla-trace", "nvdla-vp", "nvdla-capi"];
+        let build = ["build", "--locked", "--profile", profile, "--bins", "--lib"];
+        let packages = packages.iter().flat_map(|name| ["-p", *name]);
+        run(self.command("cargo")?.args(build).args(self.target()).args(packages))?;
+        if *cross {
+            // The pages and completions are written by a program of this machine.
+            run(Command::new("cargo").current_dir(root).args(build).args(["-p", "nvdla-cli"]))?;
+        }
+        let (built, nvdla) = (self.built(*cross), self.built(false).join("nvdla"));
+        let strip = if *cross { format!("{}-strip", arch.libraries()) } else { "strip".to_owned() };
+
+        // Programs, manual pages, completions, the change log, the tree of the C library, and the files of the wheel.
+        for folder in ["bin", "man", "completions", "c", "python"] {
+            let folder = stage.join(folder);
+            if folder.exists() {
+                fs::remove_dir_all(&folder)?;
+            }
+            fs::create_dir_all(&folder)?;
+        }
+        for program in PAGES.iter().map(|(program, _)| *program).chain(["nvdla", "nvdla_vp"]) {
+            let staged = stage.join("bin").join(program);
+            fs::copy(built.join(program), &staged)?;
+            run(Command::new(&strip).arg(&staged))?;
+        }
+        run(Command::new(&nvdla).arg("man").arg(stage.join("man")))?;
+        for (program, page) in PAGES {
+            let page = format!("man1/{page}.1");
+            ensure!(stage.join("man").join(&page[5..]).exists(), "`nvdla man` has written no {page}");
+            fs::write(stage.join(format!("man/{program}.1")), format!(".so {page}\n"))?;
+        }
+        for (shell, file) in [("bash", "nvdla"), ("zsh", "_nvdla"), ("fish", "nvdla.fish")] {
+            fs::write(
+                stage.join("completions").join(file),
+                output(Command::new(&nvdla).args(["completions", shell]))?,
+            )?;
+        }
+        let date = output(Command::new("date").args(["-R", "-r"]).arg(root.join("umd/CHANGELOG.md")))?;
+        let maintainer = "NVDLA driver stack <maintainers@nvdla.invalid>";
+        let entry = "  * Release of this version. umd/CHANGELOG.md in the source lists the changes.";
+        let changelog = format!("nvdla ({version}-1) unstable; urgency=medium\n\n{entry}\n\n -- {maintainer}  {date}");
+        fs::write(stage.join("changelog"), changelog)?;
+        run(Command::new(root.join("umd/capi/install"))
+            .arg("/usr")
+            .arg(&built)
+            .env("DESTDIR", stage.join("c"))
+            .env("LIBDIR", format!("lib/{}", arch.libraries())))?;
+        let library = stage.join("c/usr/lib").join(arch.libraries()).join(format!("libnvdla.so.{version}"));
+        run(Command::new(&strip).arg("--strip-unneeded").arg(library))?;
+        run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(stage.join("python")))?;
+
+        let tools = stage.join("tools");
+        let cargo_deb = tools.join("bin/cargo-deb");
+        if !cargo_deb.exists() {
+            let install = ["install", "--locked", "--quiet", "cargo-deb", "--version", CARGO_DEB, "--root"];
+            run(Command::new("cargo").current_dir(root).args(install).arg(&tools))?;
+        }
+        let mut packages = Vec::new();
+        for (name, variant) in DEBIAN {
+            let mut command = Command::new(&cargo_deb);
+            command.current_dir(root).args(["--no-build", "--locked", "-p", name, "--output"]).arg(out);
+            command.args(self.target()).args(variant.iter().flat_map(|variant| ["--variant", variant]));
+            let path = output(&mut command)?.trim().to_owned();
+            if *cross {
+                self.plain_dependencies(&path)?;
+            }
+            packages.push(path);
+        }
+        // The exact version on which libnvdla-dev depends stands in a table that cannot compute it.
+        let dev = packages.iter().find(|path| path.contains("libnvdla-dev")).context("there is no libnvdla-dev")?;
+        let depends = output(Command::new("dpkg-deb").args(["-f", dev, "Depends"]))?;
+        if !depends.contains(&format!("libnvdla0 (= {version}-1)")) {
+            bail!(
+                "libnvdla-dev depends on {}: umd/capi/Cargo.toml names another version than {version}",
+                depends.trim()
+            );
+        }
+        Ok(packages)
+    }
+
+    /// Names the libraries on which a package depends without their architecture: those of a cross compiler have it in their names.
+    fn plain_dependencies(&self, package: &str) -> Result<()> {
+        let tree = self.stage.join("tree");
+        let _ = fs::remove_dir_all(&tree);
+        run(Command::new("dpkg-deb").args(["-R", package]).arg(&tree))?;
+        let control = tree.join("DEBIAN/control");
+        let text = fs::read_to_string(&control)?;
+        let plain = text.replace(&format!(":{} (", self.arch.debian()), " (");
+        if plain != text {
+            fs::write(&control, plain)?;
+            output(Command::new("dpkg-deb").arg("--root-owner-group").arg("-b").arg(&tree).arg(package))?;
+        }
+        Ok(())
     }
 }
 

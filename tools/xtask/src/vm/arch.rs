@@ -9,6 +9,9 @@
 /// byte, and QEMU emulates each byte.
 const X86: &str = "max,monitor=off,erms=off,fsrm=off,fzrm=off,fsrs=off,fsrc=off";
 
+/// This machine's architecture, as it begins a target's name.
+const HERE: &str = if cfg!(target_arch = "riscv64") { "riscv64gc" } else { std::env::consts::ARCH };
+
 /// An architecture that the module is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Arch {
@@ -24,6 +27,12 @@ pub(crate) enum Arch {
 }
 
 impl Arch {
+    /// That of this machine, if it is one of these.
+    pub(crate) fn of_this_machine() -> Option<Self> {
+        let all = [Self::X86, Self::Arm64, Self::Riscv, Self::Arm];
+        all.into_iter().find(|arch| arch.triple().split('-').next() == Some(HERE))
+    }
+
     /// Its name in the kernel.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -80,7 +89,7 @@ impl Arch {
     }
 
     /// Rust's target name for programs of the machine.
-    pub(super) fn triple(self) -> &'static str {
+    pub(crate) fn triple(self) -> &'static str {
         match self {
             Self::X86 => "x86_64-unknown-linux-gnu",
             Self::Arm64 => "aarch64-unknown-linux-gnu",
@@ -99,8 +108,18 @@ impl Arch {
         }
     }
 
+    /// The folder of its libraries in Debian, which is also the start of the names of a cross compiler's programs.
+    pub(crate) fn libraries(self) -> &'static str {
+        match self {
+            Self::X86 => "x86_64-linux-gnu",
+            Self::Arm64 => "aarch64-linux-gnu",
+            Self::Riscv => "riscv64-linux-gnu",
+            Self::Arm => "arm-linux-gnueabihf",
+        }
+    }
+
     /// Debian's name for the architecture.
-    pub(super) fn debian(self) -> &'static str {
+    pub(crate) fn debian(self) -> &'static str {
         match self {
             Self::X86 => "amd64",
             Self::Arm64 => "arm64",

@@ -32,7 +32,7 @@ pub(super) fn target(cargo: &mut Command, arch: Arch) -> Result<()> {
 }
 
 /// Makes Cargo, or a program that runs Cargo, build for that architecture, if its options name it.
-pub(super) fn environment(program: &mut Command, arch: Arch) -> Result<()> {
+pub(crate) fn environment(program: &mut Command, arch: Arch) -> Result<()> {
     if let Some(linker) = arch.linker() {
         program.env("CARGO_UNSTABLE_BUILD_STD", "std,panic_abort").env("RUSTC_BOOTSTRAP", "1");
         program.env("__CARGO_TESTS_ONLY_SRC_ROOT", library()?);

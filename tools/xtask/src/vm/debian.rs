@@ -88,9 +88,9 @@ fn of_machine(arch: Arch) -> (Files, Files) {
     }
 }
 
-/// As [`require_tools`], for building Arm programs.
-pub(super) fn require_arm_cross() -> Result<()> {
-    require([&ARM_CROSS, &[], &[], &[]])
+/// As [`require_tools`], for building programs of another architecture.
+pub(crate) fn require_cross(arch: Arch) -> Result<()> {
+    require([of_machine(arch).1, &[], &[], &[]])
 }
 
 /// As [`require_tools`], for a program without an operating system.

@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let (program, processors) = arch
         .emulation()
         .with_context(|| format!("programs for {} are not emulated: `cargo test` runs this machine's", arch.name()))?;
-    debian::require_arm_cross()?;
+    debian::require_cross(Arch::Arm64)?;
     let emulator = debian::emulator(program)?;
     let processors: Vec<&str> = match arguments.processor.as_slice() {
         [] => processors.to_vec(),

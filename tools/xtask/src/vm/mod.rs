@@ -26,10 +26,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{ensure, Result};
 
 use crate::cache::checkout;
-use arch::Arch;
+pub(crate) use arch::Arch;
 use arguments::Suite;
 pub(crate) use arguments::{Arguments, ModuleArguments};
 pub(crate) use bare::run as embedded;
+pub(crate) use cross::environment as cross_environment;
+pub(crate) use debian::require_cross;
 pub(crate) use emulated::{run as test, Arguments as TestArguments};
 
 /// Compiles the module for another architecture and prints its path.
