@@ -290,6 +290,10 @@ static pci_ers_result_t nvdla_pci_error_detected(struct pci_dev *pdev, pci_chann
 	return PCI_ERS_RESULT_DISCONNECT;
 }
 
+/*
+ * The state may say that the device masters the bus. If the reset has not stopped it, the core takes
+ * that away in the next step. Until then it accesses at most the buffers of the task that was ended.
+ */
 static pci_ers_result_t nvdla_pci_slot_reset(struct pci_dev *pdev)
 {
 	pci_restore_state(pdev);
@@ -348,6 +352,11 @@ void nvdla_power_manage(struct nvdla_power *power, void *core)
 
 		WRITE_ONCE(driver->err_handler, &nvdla_pci_error_handlers);
 		WRITE_ONCE(driver->shutdown, nvdla_pci_shutdown);
+		/*
+		 * What a recovery restores. The state that the PCI core has saved before the probe
+		 * need not let the registers answer.
+		 */
+		pci_save_state(to_pci_dev(dev));
 	} else {
 		WRITE_ONCE(to_platform_driver(dev->driver)->shutdown, nvdla_platform_shutdown);
 	}

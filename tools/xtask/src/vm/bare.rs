@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure, Context, Result};
 
 use super::arch::Arch;
-use super::machine::{self, device, serve, Process};
+use super::machine::{self, device, serve, Process, BUS};
 use super::{cross, debian};
 use crate::cache::checkout;
 use crate::command;
@@ -105,7 +105,7 @@ fn simulate(qemu: &Path, target: &Path, program: &Path) -> Result<String> {
     machine.args(["-object", "memory-backend-memfd,id=mem,size=128M,share=on"]);
     machine.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     machine.arg("-serial").arg(format!("file:{}", output.display()));
-    machine.arg("-device").arg(device(1, &socket));
+    machine.arg("-device").arg(device(BUS, 1, &socket));
     machine.arg("-kernel").arg(program);
     let mut machine = Process(machine.stdin(Stdio::null()).spawn().context("cannot start QEMU")?);
     let start = Instant::now();

@@ -157,10 +157,13 @@ pub(super) fn program(qemu: &Path, name: &str) -> Command {
     command
 }
 
-/// QEMU's option for the device behind a socket, in a slot of the bus.
-pub(super) fn device(slot: usize, socket: &Path) -> String {
+/// The name of the machine's bus.
+pub(super) const BUS: &str = "pcie.0";
+
+/// QEMU's option for the device behind a socket, in a slot of a bus.
+pub(super) fn device(bus: &str, slot: usize, socket: &Path) -> String {
     format!(
-        r#"{{"driver":"vfio-user-pci","addr":"{slot:x}","socket":{{"type":"unix","path":"{}"}},"x-msg-timeout":600000}}"#,
+        r#"{{"driver":"vfio-user-pci","bus":"{bus}","addr":"{slot:x}","socket":{{"type":"unix","path":"{}"}},"x-msg-timeout":600000}}"#,
         socket.display()
     )
 }
@@ -226,8 +229,17 @@ fn machine(
     if let Some(tree) = device_tree(qemu, image.parent().context("the image has no folder")?, arguments)? {
         command.arg("-dtb").arg(tree);
     }
+    // The driver's tests inject errors at the ports above the devices. A port with INTx would share the devices' lines.
+    let ports = arguments.arch == Arch::X86 && arguments.test == Some(Suite::Driver) && !arguments.intx;
     for (device, socket) in sockets.iter().enumerate() {
-        command.arg("-device").arg(self::device(tree::slot(device), socket));
+        let slot = tree::slot(device);
+        if ports {
+            let port = format!("port{slot}");
+            command.arg("-device").arg(format!("pcie-root-port,id={port},chassis={slot},addr={slot:x}"));
+            command.arg("-device").arg(self::device(&port, 0, socket));
+        } else {
+            command.arg("-device").arg(self::device(BUS, slot, socket));
+        }
     }
     if arguments.intx {
         // Another device with an ordinary handler shares each interrupt line: lines repeat every four slots.
@@ -245,10 +257,13 @@ fn machine(
         access => access.boot(arguments.arch),
     };
     let lines = if arguments.intx { " pci=nomsi" } else { "" };
+    // The firmware is not asked whether the kernel may handle errors.
+    let ports = if ports { " pcie_ports=native" } else { "" };
     // If this machine is loaded, the timer's first ticks come late, and Linux would consider the timer broken.
     let timer = if arguments.arch == Arch::X86 { " no_timer_check" } else { "" };
     let poison = if arguments.checked { " page_poison=1" } else { "" };
-    let options = format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}{timer}{poison}");
+    let options =
+        format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}{ports}{timer}{poison}");
     command.arg("-append").arg(options);
     command.arg("-kernel").arg(kernel).arg("-initrd").arg(image);
     Ok(command)

@@ -43,7 +43,7 @@ fn short() -> Options<'static> {
 }
 
 /// Lets a task exceed its deadline on a device that resets have no effect on, and checks that the driver gives the device up.
-fn die(node: &Node, control: &Control, knob: Knob, value: u32) -> Result<(), Failed> {
+pub(crate) fn die(node: &Node, control: &Control, knob: Knob, value: u32) -> Result<(), Failed> {
     control.set(Knob::Deaf, 1);
     control.set(knob, value);
     let test_task = TestTask::copies(node, 1)?;
@@ -249,7 +249,7 @@ fn revived() -> Result<(), Failed> {
 const MASTER: u8 = 1 << 2;
 
 /// Whether a PCI device's command register lets it master the bus.
-fn master(device: &Path) -> Result<bool, Failed> {
+pub(crate) fn master(device: &Path) -> Result<bool, Failed> {
     let mut command = [0; 1];
     fs::File::open(device.join("config"))?.read_exact_at(&mut command, 4)?;
     Ok(command[0] & MASTER != 0)

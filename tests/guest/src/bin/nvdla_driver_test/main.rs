@@ -19,6 +19,7 @@ mod identity;
 mod iommu;
 mod leaks;
 mod queue;
+mod recovery;
 mod removal;
 mod sharing;
 mod sleep;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     // A device of the device tree cannot be removed.
     let on_pci = !expect::first().and_then(|node| Ok(node.device()?)).is_ok_and(|device| system::is_platform(&device));
     let (tree, iommu) = (tree::tests(), iommu::tests());
-    let groups: [(&str, &[Test]); 21] = [
+    let groups: [(&str, &[Test]); 22] = [
         ("identity", identity::TESTS),
         ("arguments", arguments::TESTS),
         ("buffers", buffers::TESTS),
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         ("faults", faults::TESTS),
         ("edges", edges::TESTS),
         ("edges", if on_pci { edges::ON_PCI } else { &[] }),
+        ("recovery", recovery::tests()),
         ("tree", &tree),
         ("iommu", &iommu),
         ("hostile", hostile::TESTS),
