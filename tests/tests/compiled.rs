@@ -778,25 +778,36 @@ fn constants_beside_a_tensor_are_exact() {
     }
 }
 
-/// What `--check` accepts compiles with the ranges of samples, and what it refuses does not. It compiles also if neighbours have very
-/// different ranges, and the integers are still those of plain loops.
+/// What `--check` accepts compiles with the ranges of samples, and what it refuses does not, in both precisions, also where the model
+/// is quantized. It compiles also if neighbours have very different ranges, and the integers are still those of plain loops.
 #[test]
 fn checked_graphs_compile() {
     let (mut accepted, mut refused) = (0, 0);
     for seed in seeds(56) {
         let config = Config::ALL[seed as usize % Config::ALL.len()];
-        let model = Model { graph: random_graph(seed, config).0, reshaped: Vec::new() };
-        let compiler = Compiler::new(config);
-        let checked = compiler.check(&model).map_err(|error| error.to_string());
-        let compiled = compiler.compile_with(&model, &ranges(&model.graph)).map_err(|error| error.to_string());
-        assert_eq!(checked.is_ok(), compiled.is_ok(), "graph {seed}: {checked:?}, {:?}", compiled.err());
-        if checked.is_ok() {
+        let plain = random_graph(seed, config).0;
+        let rounded = quantized(&plain, &mut Random::new(seed + 7000), (1, false));
+        let precisions = || config.feature_types.iter().copied().filter(|&precision| precision != Precision::Int16);
+        let models = [plain, rounded].into_iter().flat_map(|graph| precisions().map(move |of| (graph.clone(), of)));
+        for (k, (graph, precision)) in models.enumerate() {
+            let model = Model { graph, reshaped: Vec::new() };
+            let compiler = Compiler::new(config).precision(precision);
+            let known = complete(&model.graph, of_model(&model.graph), Some(&ranges(&model.graph)));
+            let checked = compiler.check(&model).map_err(|error| error.to_string());
+            let compiled = compiler.compile_with(&model, &known).map_err(|error| error.to_string());
+            let name = format!("graph {seed}, {k}");
+            assert_eq!(checked.is_ok(), compiled.is_ok(), "{name}: {checked:?}, {:?}", compiled.err());
+            if checked.is_err() {
+                refused += 1;
+                continue;
+            }
             accepted += 1;
+            if k > 0 {
+                continue;
+            }
             let ends = [(-1e-3, 2e-3), (-3.0, 2.0), (0.0, 900.0), (-0.01, 40.0), (-2e4, 1e3)];
             let compiled = compiler.compile_with(&model, &ranges_to(&model.graph, &ends)).unwrap();
-            check(&compiled, config, &mut Random::new(seed + 1000), &format!("graph {seed}"));
-        } else {
-            refused += 1;
+            check(&compiled, config, &mut Random::new(seed + 1000), &name);
         }
     }
     println!("{accepted} graphs accepted, {refused} refused");

@@ -4,7 +4,7 @@
 //! its own, and what the model does with it is left to the user.
 
 use super::moves::same_extents;
-use super::outer::{end_at, is_move, Joined, Move, Reshaped};
+use super::outer::{end_at, is_move, quantized, Joined, Move, Reshaped};
 use super::pass::simplify;
 use crate::ir::{Graph, Node, Op, TensorId};
 
@@ -69,7 +69,7 @@ pub fn last_moves(graph: &mut Graph) -> Vec<Reshaped> {
 /// Whether a tensor may be an output in place of one that is computed from it.
 fn may_end(graph: &Graph, source: TensorId, output: TensorId) -> bool {
     let rounds = &graph.tensor(output).quantization;
-    (rounds.is_none() || *rounds == graph.tensor(source).quantization)
+    (rounds.is_none() || *rounds == graph.tensor(quantized(graph, source)).quantization)
         && graph.producer(source).is_some()
         && !graph.outputs.contains(&source)
 }

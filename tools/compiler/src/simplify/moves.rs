@@ -4,7 +4,7 @@
 //! so that it can be folded into its convolution.
 
 use super::pass::Pass;
-use crate::ir::{BlockOrder, Node, Op, TensorId};
+use crate::ir::{BlockOrder, Node, Op, Quantization, TensorId};
 
 /// The most elements of a tensor for which a permutation is examined, so that each index is exact as f32.
 const MAX_INDICES: usize = 1 << 24;
@@ -139,6 +139,7 @@ impl Pass<'_> {
         }
         // The two nodes are swapped; the tensor between them is now the output of the arithmetic.
         self.graph.tensors[moved.0].shape = before;
+        self.rounds_before(moved, y);
         self.graph.tensors[moved.0].name = format!("{}'", self.graph.tensor(y).name);
         for &id in &inputs {
             self.readers[id.0] += 1;
@@ -214,13 +215,24 @@ impl Pass<'_> {
                 None => operands.push(source),
             }
         }
-        let quantization = self.graph.tensor(y).quantization.clone();
-        if quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some()) {
+        let per_axis = |quantization: &Quantization| quantization.axis.is_some();
+        if self.graph.tensor(y).quantization.as_ref().is_some_and(per_axis) {
             return false;
         }
         let Some(inner) = self.before(at, op, &operands) else { return false };
-        self.graph.tensors[inner.0].quantization = quantization;
+        self.rounds_before(inner, y);
         self.replace(at + 1, Op::Transpose { perm }, &[inner])
+    }
+
+    /// The model rounds a tensor before it is moved, and not behind, so that the moved tensor may be removed. An output keeps its
+    /// scale.
+    fn rounds_before(&mut self, inner: TensorId, moved: TensorId) {
+        let quantization = &mut self.graph.tensors[moved.0].quantization;
+        if quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some()) {
+            return;
+        }
+        let output = self.graph.outputs.contains(&moved);
+        self.graph.tensors[inner.0].quantization = if output { quantization.clone() } else { quantization.take() };
     }
 
     /// f(concat(moved a, moved b)) becomes concat(f(a), f(b)), so that the moves and the concatenation are last and need not be
@@ -256,6 +268,10 @@ impl Pass<'_> {
             self.graph.tensors[value.0].quantization.clone_from(&quantization);
             made.push(value);
             at += 1;
+        }
+        // The parts are rounded, so the whole need not be.
+        if !self.graph.outputs.contains(&y) {
+            self.graph.tensors[y.0].quantization = None;
         }
         self.replace(at, Op::Concat { axis }, &made)
     }

@@ -256,7 +256,7 @@ fn without_moves(graph: &mut Graph, k: usize) -> Option<Reshaped> {
 }
 
 /// The tensor with the scale of a tensor that has none: what it is moved from.
-fn quantized(graph: &Graph, mut at: TensorId) -> TensorId {
+pub(super) fn quantized(graph: &Graph, mut at: TensorId) -> TensorId {
     while let (None, Some(maker)) = (&graph.tensor(at).quantization, graph.producer(at)) {
         let Node { op: Op::Reshape { .. } | Op::Transpose { .. }, inputs, .. } = graph.node(maker) else { break };
         at = inputs[0];

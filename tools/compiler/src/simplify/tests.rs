@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use crate::float;
-use crate::ir::{Binary, Convolution, Graph, Op, PadMode, Padding, Pool, PoolKind, TensorId, Unary};
+use crate::ir::{Binary, Convolution, Graph, Op, PadMode, Padding, Pool, PoolKind, Quantization, TensorId, Unary};
 use crate::simplify::*;
 
 const X: [f32; 8] = [-9.0, -3.0, -1.5, -0.25, 0.0, 0.5, 2.0, 7.0];
@@ -454,42 +454,63 @@ fn islands_with_the_channels_last_have_no_moves() {
     assert_eq!(names, ["AveragePool", "Mul", "Concat", "Pad"]);
 }
 
-/// Two heads that are turned, reshaped and joined, with a function behind: both become outputs, and the moves are left to the user.
+/// Two heads that are turned, reshaped and joined, with a function behind: both become outputs, and the moves are left to the user. A
+/// quantized model rounds each of these tensors.
 #[test]
 fn heads_become_outputs() {
-    let mut builder = Builder(Graph::new("test"));
-    let x = builder.0.input("x", &[1, 3, 20, 20]).unwrap();
-    let mut heads = Vec::new();
-    for _ in 0..2 {
-        let head = builder.conv(x, 6, 1);
-        let turned = builder.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[head]);
-        heads.push(builder.node(Op::Reshape { shape: vec![1, 800, 3] }, &[turned]));
+    for quantized in [false, true] {
+        let mut builder = Builder(Graph::new("test"));
+        let rounded = |builder: &mut Builder, id: TensorId, scale: f32| {
+            if !quantized {
+                return id;
+            }
+            let q = Quantization { scale: vec![scale], zero_point: vec![3], axis: None, limits: (-128, 127) };
+            let (low, high) = q.values()[0];
+            let id = builder.unary(Unary::Clip(low, high), id);
+            builder.0.tensors[id.0].quantization = Some(q);
+            id
+        };
+        let x = builder.0.input("x", &[1, 3, 20, 20]).unwrap();
+        let mut heads = Vec::new();
+        for scale in [0.01, 0.02] {
+            let head = builder.conv(x, 6, 1);
+            let head = rounded(&mut builder, head, scale);
+            let turned = builder.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[head]);
+            let turned = rounded(&mut builder, turned, scale);
+            let bias = builder.constant(&[1, 1, 1, 6], vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6]);
+            let sum = builder.node(Op::Binary(Binary::Add), &[turned, bias]);
+            let sum = rounded(&mut builder, sum, 1.5 * scale);
+            let reshaped = builder.node(Op::Reshape { shape: vec![1, 800, 3] }, &[sum]);
+            heads.push(rounded(&mut builder, reshaped, 1.5 * scale));
+        }
+        let joined = builder.node(Op::Concat { axis: 1 }, &heads);
+        let joined = rounded(&mut builder, joined, 0.025);
+        let scores = builder.unary(Unary::Sigmoid, joined);
+        let scores = rounded(&mut builder, scores, 0.004);
+        builder.0.outputs.push(scores);
+        let name = builder.0.tensor(scores).name.clone();
+        let before = builder.0.clone();
+        let mut graph = builder.0;
+        simplify(&mut graph);
+        let parts = split_heads(&mut graph);
+        let reshaped = outer_moves(&mut graph);
+        graph.check().unwrap();
+        assert_eq!(parts.len(), 2);
+        assert_eq!(reshaped.len(), 2);
+        assert!(reshaped.iter().all(|change| change.channels_last && change.graph == [1, 6, 20, 20]), "{reshaped:?}");
+        assert!(!graph
+            .nodes
+            .iter()
+            .any(|node| matches!(node.op, Op::Reshape { .. } | Op::Transpose { .. } | Op::Concat { .. })));
+        let part = parts[1].part.as_ref().unwrap();
+        assert_eq!((&part.of, part.axis, part.first, part.count), (&name, 1, 800, 800));
+        let input: Vec<f32> = (0..1200).map(|k| X[k % 8]).collect();
+        let whole = float::run(&before, std::slice::from_ref(&input), &mut |_, _| {}).unwrap();
+        let own = float::run(&graph, &[input], &mut |_, _| {}).unwrap();
+        let turned: Vec<f32> = own.iter().flat_map(|values| last(&[1, 6, 20, 20], values)).collect();
+        assert_eq!(turned.len(), whole[0].len());
+        assert!(turned.iter().zip(&whole[0]).all(|(a, b)| (a - b).abs() < 1e-6));
     }
-    let joined = builder.node(Op::Concat { axis: 1 }, &heads);
-    let scores = builder.unary(Unary::Sigmoid, joined);
-    builder.0.outputs.push(scores);
-    let name = builder.0.tensor(scores).name.clone();
-    let before = builder.0.clone();
-    let mut graph = builder.0;
-    simplify(&mut graph);
-    let parts = split_heads(&mut graph);
-    let reshaped = outer_moves(&mut graph);
-    graph.check().unwrap();
-    assert_eq!(parts.len(), 2);
-    assert_eq!(reshaped.len(), 2);
-    assert!(reshaped.iter().all(|change| change.channels_last && change.graph == [1, 6, 20, 20]), "{reshaped:?}");
-    assert!(!graph
-        .nodes
-        .iter()
-        .any(|node| matches!(node.op, Op::Reshape { .. } | Op::Transpose { .. } | Op::Concat { .. })));
-    let part = parts[1].part.as_ref().unwrap();
-    assert_eq!((&part.of, part.axis, part.first, part.count), (&name, 1, 800, 800));
-    let input: Vec<f32> = (0..1200).map(|k| X[k % 8]).collect();
-    let whole = float::run(&before, std::slice::from_ref(&input), &mut |_, _| {}).unwrap();
-    let own = float::run(&graph, &[input], &mut |_, _| {}).unwrap();
-    let turned: Vec<f32> = own.iter().flat_map(|values| last(&[1, 6, 20, 20], values)).collect();
-    assert_eq!(turned.len(), whole[0].len());
-    assert!(turned.iter().zip(&whole[0]).all(|(a, b)| (a - b).abs() < 1e-6));
 }
 
 /// Limits per channel, small powers, and a constant that is divided.

@@ -390,7 +390,17 @@ impl Reader<'_> {
             return self.reshaped(l, y, &[1, channels]);
         }
         if l.int(7, 0) != 0 {
-            return Err("adaptive pooling is not supported".to_owned());
+            let out = [l.int(18, l.int(8, 0)), l.int(8, 0)];
+            let mut kernel = [1; 2];
+            for axis in 0..2 {
+                let wanted = if out[axis] == ABSENT { size[axis] } else { usize::try_from(out[axis]).unwrap_or(0) };
+                if wanted == 0 || size[axis] % wanted != 0 {
+                    return Err(format!("adaptive pooling of {size:?} to {out:?}, with windows of several sizes"));
+                }
+                kernel[axis] = size[axis] / wanted;
+            }
+            let pool = Pool { kind: average(true), kernel, stride: kernel, padding: Padding::default() };
+            return self.emit(l, Op::Pool(pool), &[x]);
         }
         let (kernel, stride) = (l.pair(11, 1, 0)?, l.pair(12, 2, 1)?);
         let pad_mode = l.int(5, 0);
@@ -411,7 +421,11 @@ impl Reader<'_> {
             padding.right = padding.right.saturating_add(tail(behind, stride[1], kernel[1]));
         }
         // The padding of modes 2 and 3 (that of TensorFlow's "same") counts in the divisor.
-        let kind = average(l.int(6, 0) != 0 || matches!(pad_mode, 2 | 3) || padding == Padding::default());
+        let (same, include) = (matches!(pad_mode, 2 | 3), l.int(6, 0) != 0);
+        if same && !include && !max && Self::sides(l, [3, 14, 13, 15])? != Padding::default() {
+            return Err(format!("padding beside that of pad_mode {pad_mode}, by which NCNN leaves out elements"));
+        }
+        let kind = average(include || same || padding == Padding::default());
         self.emit(l, Op::Pool(Pool { kind, kernel, stride, padding }), &[x])
     }
 

@@ -68,3 +68,19 @@ fn bad_models_are_errors() {
     let error = reads(PARAM, &weights).unwrap_err().to_string();
     assert!(error.contains("\"conv\"") && error.contains("not a number"), "{error}");
 }
+
+/// Windows of one size; the divisor of pad_mode 2 counts the padding.
+#[test]
+fn poolings_are_read() {
+    let pool = |parameters: &str| {
+        let param = format!("7767517\n2 2\nInput in 0 1 x 0=4 1=2 2=1\nPooling p 1 1 x y 0=1 {parameters}\n");
+        let graph = reads(&param, &[]).map_err(|error| error.to_string())?;
+        let x: Vec<f32> = (1..=8u8).map(f32::from).collect();
+        float::run(&graph, &[x], &mut |_, _| {}).map(|outputs| outputs[0].clone())
+    };
+    assert_eq!(pool("7=1 8=2 18=1").unwrap(), [3.5, 5.5]);
+    assert_eq!(pool("7=1 8=2 18=-233").unwrap(), [1.5, 3.5, 5.5, 7.5]);
+    assert!(pool("7=1 8=3 18=1").unwrap_err().contains("windows of several sizes"));
+    assert_eq!(pool("1=3 2=3 5=2").unwrap(), [14.0 / 9.0, 22.0 / 9.0]);
+    assert!(pool("1=3 2=3 5=2 3=1").unwrap_err().contains("pad_mode 2"));
+}

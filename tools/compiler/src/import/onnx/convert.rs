@@ -50,6 +50,7 @@ const OPERATORS: &[&str] = &[
     "Gelu",
     "Gemm",
     "GlobalAveragePool",
+    "GlobalLpPool",
     "GlobalMaxPool",
     "Greater",
     "GreaterOrEqual",
@@ -235,7 +236,7 @@ impl Reader {
                 self.pool(n, inputs).map(one)
             }
             "Resize" | "Upsample" => self.resize(n, inputs).map(one),
-            _ if operator.starts_with("Reduce") => self.reduce(n, inputs).map(one),
+            _ if operator.starts_with("Reduce") || operator == "GlobalLpPool" => self.reduce(n, inputs).map(one),
             "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Transpose" | "Concat" | "Slice" | "Pad" | "Gather"
             | "Expand" | "Tile" | "DepthToSpace" | "SpaceToDepth" | "CenterCropPad" => self.shaping(n, inputs).map(one),
             "Split" => self.split(n, inputs),
@@ -380,6 +381,8 @@ pub(super) fn limits(kind: i32) -> Result<(i32, i32), String> {
         types::INT16 => Ok((-32768, 32767)),
         types::UINT16 => Ok((0, 65535)),
         types::INT32 => Ok((i32::MIN, i32::MAX)),
+        types::INT4 => Ok((-8, 7)),
+        types::UINT4 => Ok((0, 15)),
         _ => Err(format!("integers of type {kind} are not supported")),
     }
 }

@@ -59,7 +59,7 @@ impl Reader {
         }
         let mut padding = windows.padding();
         let mut count_include_pad = include || padding == Padding::default();
-        if include && further && !max {
+        if include && further && !max && power.is_none() {
             // The divisor counts the padding that the model gives, but not the padding that rounding up the size adds.
             let before = vec![0, 0, given.top, given.left];
             let after = vec![0, 0, given.bottom, given.right];

@@ -12,13 +12,19 @@ impl Reader {
         let mut x = self.real(n, inputs, 0)?;
         let shape = self.graph.shape(x).to_vec();
         let list = Self::attribute_or_list(n, "axes", inputs, 1)?.unwrap_or_default();
+        let operator = match (n.proto.op_type.as_str(), n.int("p", 2)) {
+            ("GlobalLpPool", 1) => "ReduceL1",
+            ("GlobalLpPool", 2) => "ReduceL2",
+            ("GlobalLpPool", power) => return Err(format!("the norm with a power of {power}; there are 1 and 2")),
+            (operator, _) => operator,
+        };
         let reduced = match list[..] {
+            _ if n.proto.op_type == "GlobalLpPool" => (2..shape.len()).collect(),
             [] if n.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
             [] => (0..shape.len()).collect(),
             _ => axes(&list, shape.len())?,
         };
         let count: usize = reduced.iter().map(|&axis| shape[axis]).product();
-        let operator = n.proto.op_type.as_str();
         let kind = match operator {
             "ReduceMax" | "ReduceMin" => PoolKind::Max,
             "ReduceMean" | "ReduceSum" | "ReduceLogSum" | "ReduceLogSumExp" | "ReduceL1" | "ReduceL2"
@@ -26,16 +32,18 @@ impl Reader {
             _ => return Err("it is supported for constants only".to_owned()),
         };
         // exp of a difference from the greatest value is not too large for half precision.
+        let extent = |axis: usize| if reduced.contains(&axis) { 1 } else { shape[axis] };
         let greatest = match operator {
-            "ReduceLogSumExp" if count > 1 => Some(self.reduce_by_pooling(n, x, &reduced, PoolKind::Max)?),
+            "ReduceLogSumExp" if count > 1 => {
+                let greatest = self.reduce_by_pooling(n, x, &reduced, PoolKind::Max)?;
+                let kept: Vec<usize> = (0..shape.len()).map(extent).collect();
+                Some(self.reshape(n, greatest, &kept)?)
+            }
             _ => None,
         };
-        let extent = |axis: usize| if reduced.contains(&axis) { 1 } else { shape[axis] };
-        let kept: Vec<usize> = (0..shape.len()).map(extent).collect();
         x = match operator {
             "ReduceLogSumExp" => {
                 if let Some(greatest) = greatest {
-                    let greatest = self.reshape(n, greatest, &kept)?;
                     x = self.emit(n, Op::Binary(Binary::Sub), &[x, greatest])?;
                 }
                 self.emit(n, Op::Unary(Unary::Exp), &[x])?

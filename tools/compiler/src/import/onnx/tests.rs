@@ -337,6 +337,37 @@ fn operators_that_others_express() {
     assert!(y.len() == 12 && (y[0] - expected).abs() < 1e-5, "{y:?}");
     pool.attribute.push(proto::Attribute { name: "p".into(), i: 3, ..Default::default() });
     assert!(refusal(&model(vec![pool], vec![], "y"), "y").contains("a power of 3"));
+    // The last window has two columns of the input.
+    let mut ends = node("LpPool", &["conv"], "y");
+    let strides = proto::Attribute { name: "strides".into(), ints: vec![3, 3], ..Default::default() };
+    let ceil = proto::Attribute { name: "ceil_mode".into(), i: 1, ..Default::default() };
+    ends.attribute = vec![kernel("kernel_shape"), strides.clone(), ceil];
+    let (conv, y) = computed(vec![ends], vec![]);
+    let expected = (conv[3] * conv[3] + conv[7] * conv[7]).sqrt();
+    assert!(y.len() == 12 && (y[1] - expected).abs() < 1e-5, "{y:?}");
+    let (conv, y) = computed(vec![node("GlobalLpPool", &["conv"], "y")], vec![]);
+    let expected = conv[..16].iter().map(|x| x * x).sum::<f32>().sqrt();
+    assert!(y.len() == 3 && (y[0] - expected).abs() < 1e-5, "{y:?}");
+    // SAME adds no lines behind the last window, although the stride is greater than the kernel.
+    let mut apart = node("ConvTranspose", &["conv", "weights"], "y");
+    apart.attribute =
+        vec![strides, proto::Attribute { name: "auto_pad".into(), s: "SAME_UPPER".into(), ..Default::default() }];
+    let (_, y) = computed(vec![apart], vec![tensor("weights", &[3, 1, 2, 2], &[1.0; 12])]);
+    assert_eq!(y.len(), 11 * 11);
+}
+
+/// Two integers of four bits lie in a byte, the first in the lower half.
+#[test]
+fn integers_of_four_bits_are_read() {
+    for (data_type, expected) in [(22, [-0.5, -4.0, 3.5]), (21, [7.5, 4.0, 3.5])] {
+        let (dims, raw_data) = (vec![3, 1, 1], vec![0x8f, 0x07].into());
+        let constant = proto::Tensor { dims, data_type, name: "small".into(), raw_data, ..Default::default() };
+        let scale = tensor("s", &[], &[0.5]);
+        let nodes = vec![node("DequantizeLinear", &["small", "s"], "real"), node("Add", &["conv", "real"], "y")];
+        let (conv, y) = computed(nodes, vec![constant, scale]);
+        let found = [0, 16, 32].map(|at| y[at] - conv[at]);
+        assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5), "{found:?}");
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(super) mod types {
     pub(crate) const UINT32: i32 = 12;
     pub(crate) const UINT64: i32 = 13;
     pub(crate) const BFLOAT16: i32 = 16;
+    pub(crate) const UINT4: i32 = 21;
+    pub(crate) const INT4: i32 = 22;
 
     /// Whether the type is one of real numbers.
     pub(crate) fn is_real(kind: i32) -> bool {
@@ -78,11 +80,16 @@ pub(super) fn tensor(tensor: &proto::Tensor, folder: Option<&Path>) -> Result<Va
     let raw = if tensor.data_location == 1 { external(tensor, folder)? } else { tensor.raw_data.clone() };
     let kind = tensor.data_type;
     let width = match kind {
-        types::UINT8 | types::INT8 | types::BOOL => 1,
+        types::UINT8 | types::INT8 | types::BOOL | types::UINT4 | types::INT4 => 1,
         types::UINT16 | types::INT16 | types::FLOAT16 | types::BFLOAT16 => 2,
         types::FLOAT | types::INT32 | types::UINT32 => 4,
         types::DOUBLE | types::INT64 | types::UINT64 => 8,
         _ => return Err(format!("elements of type {kind} are not supported")),
+    };
+    let raw = match kind {
+        types::UINT4 => halves(&raw, count, |byte| [byte & 15, byte >> 4]),
+        types::INT4 => halves(&raw, count, |byte| [(byte << 4) as i8 >> 4, byte as i8 >> 4].map(|half| half as u8)),
+        _ => raw,
     };
     let listed = [
         tensor.float_data.len(),
@@ -131,8 +138,8 @@ pub(super) fn tensor(tensor: &proto::Tensor, folder: Option<&Path>) -> Result<Va
         _ => 1,
     })?;
     let values: Arc<[i64]> = match (kind, raw.is_empty()) {
-        (types::UINT8 | types::BOOL, false) => raw.iter().map(|&value| value.into()).collect(),
-        (types::INT8, false) => raw!(i8).map(i64::from).collect(),
+        (types::UINT8 | types::UINT4 | types::BOOL, false) => raw.iter().map(|&value| value.into()).collect(),
+        (types::INT8 | types::INT4, false) => raw!(i8).map(i64::from).collect(),
         (types::UINT16, false) => raw!(u16).map(i64::from).collect(),
         (types::INT16, false) => raw!(i16).map(i64::from).collect(),
         (types::INT32, false) => raw!(i32).map(i64::from).collect(),
@@ -143,6 +150,13 @@ pub(super) fn tensor(tensor: &proto::Tensor, folder: Option<&Path>) -> Result<Va
         (_, true) => wide(&tensor.int32_data),
     };
     Ok(Value::Integers(Integers { shape, values, kind }))
+}
+
+/// The halves of bytes, the lower first. An odd number of elements leaves the last half.
+fn halves(raw: &[u8], count: usize, of: impl Fn(u8) -> [u8; 2]) -> Bytes {
+    let mut halves: Vec<u8> = raw.iter().flat_map(|&byte| of(byte)).collect();
+    halves.truncate(halves.len() - usize::from(halves.len() == count + 1));
+    halves.into()
 }
 
 /// Reads the bytes of a tensor from another file. The file must be in the model's folder: a model is untrusted input, and must
