@@ -10,7 +10,7 @@ use crate::net::step::{Combine, Convolution, Kind, Net, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
     algorithm, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
 };
-use crate::numbers::tables::{bend, closest, Halves};
+use crate::numbers::tables::{bend, closest, crossed, Halves};
 use crate::numbers::tails;
 use crate::quantize::exponent;
 use nvdla_runtime::half;
@@ -171,17 +171,27 @@ impl Quantizer<'_> {
                 _ => value(x),
             })
         };
-        let values: Vec<f64> = (0..=entries).map(|index| at(start + index as f64 * step)).collect();
-        let (error, begin, near) = if jump.is_some() {
+        let far = |index: f64| at(start + index * step);
+        let values = crossed(&far, entries);
+        let worst = |lines| bend(&far, &|index| values[index], lines);
+        let (begin, near, rest) = if jump.is_some() {
             // It ends at or behind the end of the other one.
-            let near = exponent((ends - halves.jump) / close as f64).exp2();
-            let below = bend(&|index| at(start + index * step), 0.0, 1.0, entries);
-            let above = bend(&|index| halves.above(halves.jump + index * near), 0.0, 1.0, close);
-            (below.max(above), halves.jump, near)
+            (halves.jump, exponent((ends - halves.jump) / close as f64).exp2(), worst(0..entries))
         } else {
-            let (error, first, closer) = closest(&|index| at(start + index * step), u32::MAX);
-            (error, start + first as f64 * step, step / f64::from(1 << closer))
+            let (_, first, closer) = closest(&far, u32::MAX);
+            let rest = worst(0..first).max(worst(first + (close >> closer)..entries));
+            (start + first as f64 * step, step / f64::from(1 << closer), rest)
         };
+        let nearby = |index: f64| {
+            let x = begin + index * near;
+            if jump.is_some() {
+                limited(halves.above(x))
+            } else {
+                at(x)
+            }
+        };
+        let closer = crossed(&nearby, close);
+        let error = rest.max(bend(&nearby, &|index| closer[index], 0..close));
         let single = |value: f64| u64::from((value as f32).to_bits());
         let close_end = begin + close as f64 * near;
         let tail = |end: f64, length: f64| LutSlope { scale: bits(tails::slope(function, end, length)), shifter: 0 };
@@ -209,9 +219,8 @@ impl Quantizer<'_> {
         for (entry, value) in table.linear_only_table.iter_mut().zip(&values) {
             *entry = bits(*value);
         }
-        for (index, entry) in table.linear_exp_table.iter_mut().enumerate() {
-            let x = begin + index as f64 * near;
-            *entry = bits(if jump.is_some() { limited(halves.above(x)) } else { at(x) });
+        for (entry, value) in table.linear_exp_table.iter_mut().zip(&closer) {
+            *entry = bits(*value);
         }
         self.errors.push((name.to_owned(), error));
         self.tables.push(table);

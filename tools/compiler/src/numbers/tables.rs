@@ -6,6 +6,7 @@
 //! allow it. X1 brings the arguments of all of them to the same unit, and the output converter takes the table's step.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
@@ -176,14 +177,30 @@ impl Table {
     }
 }
 
-/// The largest error of lines between entries: `count` of them from `first` on, `step` apart. `at` gives the function at a position.
-pub(crate) fn bend(at: &dyn Fn(f64) -> f64, first: f64, step: f64, count: usize) -> f64 {
-    let lines = (0..count * 4).map(|quarter| {
-        let (x, part) = (first + (quarter / 4) as f64 * step, (quarter % 4) as f64 / 4.0);
-        let line = at(x) * (1.0 - part) + at(x + step) * part;
-        (at(x + part * step) - line).abs()
+/// The largest error of the `lines` between entries. `at` gives the function at the position of an entry.
+pub(crate) fn bend(at: &dyn Fn(f64) -> f64, entries: &dyn Fn(usize) -> f64, lines: Range<usize>) -> f64 {
+    let errors = lines.flat_map(|index| {
+        (0..4).map(move |quarter| {
+            let part = f64::from(quarter) / 4.0;
+            let line = entries(index) * (1.0 - part) + entries(index + 1) * part;
+            (at(index as f64 + part) - line).abs()
+        })
     });
-    lines.fold(0f64, f64::max)
+    errors.fold(0f64, f64::max)
+}
+
+/// The entries at the ends of `count` lines, of which those between two lines lie off the function, so that it crosses each line. That
+/// halves the largest error where the function bends, and takes away its mean. Where it bends on one side only, the entry is the function's.
+pub(crate) fn crossed(at: &dyn Fn(f64) -> f64, count: usize) -> Vec<f64> {
+    let mut entries: Vec<f64> = (0..=count).map(|index| at(index as f64)).collect();
+    let above: Vec<f64> =
+        entries.windows(2).enumerate().map(|(k, ends)| f64::midpoint(ends[0], ends[1]) - at(k as f64 + 0.5)).collect();
+    for (entry, sides) in entries[1..].iter_mut().zip(above.windows(2)) {
+        if sides[0] * sides[1] > 0.0 {
+            *entry -= sides[0].abs().min(sides[1].abs()).copysign(sides[0]) / 2.0;
+        }
+    }
+    entries
 }
 
 /// Where 65 entries between 257 others reduce the largest error of linear interpolation most: the largest error, the first of the
@@ -191,7 +208,10 @@ pub(crate) fn bend(at: &dyn Fn(f64) -> f64, first: f64, step: f64, count: usize)
 pub(crate) fn closest(at: &dyn Fn(f64) -> f64, most: u32) -> (f64, usize, u32) {
     let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
     let close = LUT_LINEAR_EXP_ENTRIES - 1;
-    let error = |first: f64, step: f64, count: usize| bend(at, first, step, count);
+    let error = |first: f64, step: f64, count: usize| {
+        let near = |position: f64| at(first + position * step);
+        bend(&near, &|index| near(index as f64), 0..count)
+    };
     let errors: Vec<f64> = (0..entries).map(|index| error(index as f64, 1.0, 1)).collect();
     let largest = |errors: &[f64]| errors.iter().copied().fold(0f64, f64::max);
     let worst = (0..entries).max_by(|&a, &b| errors[a].total_cmp(&errors[b])).unwrap_or(0);
@@ -250,4 +270,28 @@ pub(crate) fn shared(mut users: Vec<User>) -> HashMap<TensorId, [f64; 2]> {
         }
     }
     ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Unary;
+
+    #[test]
+    fn crossed_lines_have_half_the_error() {
+        for function in [Unary::Silu, Unary::Gelu, Unary::Sigmoid, Unary::Tanh, Unary::Softplus] {
+            let at = |index: f64| f64::from(function.apply((index / 8.0 - 4.0) as f32));
+            let entries = crossed(&at, 64);
+            let half = bend(&at, &|index| entries[index], 0..64);
+            let whole = bend(&at, &|index| at(index as f64), 0..64);
+            assert!(half < 0.6 * whole, "{function:?}: {half} of {whole}");
+            assert!((entries[0] - at(0.0)).abs() + (entries[64] - at(64.0)).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn entries_beside_a_kink_are_exact() {
+        let at = |index: f64| (index - 8.3).max(0.0);
+        assert_eq!(crossed(&at, 16), (0..=16).map(|index| at(f64::from(index))).collect::<Vec<_>>());
+    }
 }
