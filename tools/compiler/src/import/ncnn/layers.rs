@@ -422,7 +422,7 @@ impl Reader<'_> {
         }
         // The padding of modes 2 and 3 (that of TensorFlow's "same") counts in the divisor.
         let (same, include) = (matches!(pad_mode, 2 | 3), l.int(6, 0) != 0);
-        if same && !include && !max && Self::sides(l, [3, 14, 13, 15])? != Padding::default() {
+        if same && !include && !max && [3, 14, 13, 15].iter().any(|&side| l.int(side, 0) > 0) {
             return Err(format!("padding beside that of pad_mode {pad_mode}, by which NCNN leaves out elements"));
         }
         let kind = average(include || same || padding == Padding::default());
@@ -503,14 +503,20 @@ impl Reader<'_> {
             [_] if l.int(1, 0) != 0 => self.constant(l, &[], vec![l.float(2, 0.0)])?,
             _ => return Err(format!("{} inputs, not two", inputs.len())),
         };
-        let (a, mut b) = (inputs[0], operand);
-        let (mut a, rank) = (a, self.graph.shape(a).len().max(self.graph.shape(b).len()));
-        // NCNN aligns a vector with the channels.
-        for id in [&mut a, &mut b] {
-            if let (&[1, c], true) = (self.graph.shape(*id), rank > 2) {
-                let shape = [vec![1, c], vec![1; rank - 2]].concat();
-                *id = self.reshaped(l, *id, &shape)?;
+        let (mut a, mut b) = (inputs[0], operand);
+        let [of_a, of_b] = [a, b].map(|id| self.graph.shape(id).to_vec());
+        // NCNN aligns the first dimensions of the smaller blob. A vector that does not fit there has columns.
+        for (id, own, other) in [(&mut a, &of_a, &of_b), (&mut b, &of_b, &of_a)] {
+            if own.len() < 2 || own.len() >= other.len() {
+                continue;
             }
+            let ones = vec![1; other.len() - own.len()];
+            let shape = if own.len() == 2 && own[1] != other[1] {
+                [&[1], &ones[..], &own[1..]].concat()
+            } else {
+                [&own[..], &ones].concat()
+            };
+            *id = self.reshaped(l, *id, &shape)?;
         }
         let (op, turned) = match l.int(0, 0) {
             0 => (Binary::Add, false),

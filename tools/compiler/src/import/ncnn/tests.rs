@@ -82,5 +82,23 @@ fn poolings_are_read() {
     assert_eq!(pool("7=1 8=2 18=-233").unwrap(), [1.5, 3.5, 5.5, 7.5]);
     assert!(pool("7=1 8=3 18=1").unwrap_err().contains("windows of several sizes"));
     assert_eq!(pool("1=3 2=3 5=2").unwrap(), [14.0 / 9.0, 22.0 / 9.0]);
+    assert_eq!(pool("1=3 2=3 3=-233 5=2").unwrap(), [14.0 / 9.0, 22.0 / 9.0]);
     assert!(pool("1=3 2=3 5=2 3=1").unwrap_err().contains("pad_mode 2"));
+}
+
+/// The first dimensions of two blobs correspond, unless a vector has as many elements as the other one has columns.
+#[test]
+fn operands_of_fewer_dimensions_are_aligned_at_their_first() {
+    let sum = |parameters: &str, size: u8| {
+        let param = format!(
+            "7767517\n3 3\nInput in 0 1 x 0=3 1=2 2=2\nMemoryData m 0 1 m {parameters}\nBinaryOp b 2 1 m x y 0=0\n"
+        );
+        let values: Vec<u8> = (1..=size).flat_map(|value| f32::from(value).to_le_bytes()).collect();
+        let graph = reads(&param, &values).map_err(|error| error.to_string())?;
+        float::run(&graph, &[vec![0.0; 12]], &mut |_, _| {}).map(|outputs| outputs[0].clone())
+    };
+    assert_eq!(sum("0=2 1=2", 4).unwrap(), [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4].map(|value| value as f32));
+    assert_eq!(sum("0=2", 2).unwrap(), [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2].map(|value| value as f32));
+    assert_eq!(sum("0=3", 3).unwrap(), [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3].map(|value| value as f32));
+    assert!(sum("0=3 1=2", 6).is_err());
 }

@@ -162,6 +162,12 @@ impl Reader {
         let coordinates = n.text("coordinate_transformation_mode", if old { "asymmetric" } else { "half_pixel" });
         let coordinates = match coordinates.as_str() {
             "half_pixel" => Coordinates::HalfPixel,
+            // It differs where the size is no whole number before it is rounded.
+            "half_pixel_symmetric"
+                if shape.iter().zip(&all_scales).all(|(&extent, &scale)| (extent as f32 * scale).fract() == 0.0) =>
+            {
+                Coordinates::HalfPixel
+            }
             "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
             "asymmetric" => Coordinates::Asymmetric,
             "tf_half_pixel_for_nn" if matches!(mode, ResizeMode::Nearest(_)) => Coordinates::TensorFlowHalfPixel,
