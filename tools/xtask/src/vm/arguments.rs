@@ -72,6 +72,9 @@ pub(crate) struct Arguments {
     /// Present the PCI NVDLA as a platform device, with the bridge in tests/bridge
     #[arg(long)]
     pub(super) platform: bool,
+    /// Put the kernel's virtual camera into the guest: /dev/video0, and /dev/video1 for the picture that it shows
+    #[arg(long)]
+    pub(super) camera: bool,
     /// Build with KASAN, UBSAN, lockdep, kmemleak, the DMA API's checks and others
     #[arg(long)]
     pub(super) checked: bool,

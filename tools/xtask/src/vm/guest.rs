@@ -21,6 +21,21 @@ const PROGRAMS: [&str; 2] = ["nvdla_runtime", "nvdla"];
 /// tasks.
 const SIMULATED: &str = "timeout_ms=3600000 max_timeout_ms=0";
 
+/// The modules of the virtual camera, each behind those that it needs.
+pub(super) const CAMERA: [&str; 8] = [
+    "lib/fonts/font",
+    "drivers/media/common/videobuf2/videobuf2-common",
+    "drivers/media/common/videobuf2/videobuf2-v4l2",
+    "drivers/media/common/videobuf2/videobuf2-memops",
+    "drivers/media/common/videobuf2/videobuf2-vmalloc",
+    "drivers/media/common/videobuf2/videobuf2-dma-contig",
+    "drivers/media/common/v4l2-tpg/v4l2-tpg",
+    "drivers/media/test-drivers/vivid/vivid",
+];
+
+/// Its parameters: buffers in one piece, one camera with an HDMI input, and one output.
+const VIVID: &str = "n_devs=1 node_types=0x101 allocators=1 num_inputs=1 input_types=3 num_outputs=1 output_types=1";
+
 /// The script of the first process. The command's output goes to the second serial line, its status to the first.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp
@@ -37,6 +52,7 @@ stty -F $line raw -echo
 [ ! -e /nvdla_bridge.ko ] || insmod /nvdla_bridge.ko
 [ ! -e /nvdla.ko ] || insmod /nvdla.ko $(cat /parameters) || echo 'nvdla-exit: 125'
 [ ! -e /direct ] || . /direct
+[ ! -e /camera ] || . /camera
 # A device whose clock has only just come is tried again.
 read devices </devices
 while [ $devices -gt 0 ] && [ $(ls /dev/dri /dev/accel 2>/dev/null | grep -c -e renderD -e accel[0-9]) -lt $devices ] && [ $((waited += 1)) -lt 100 ]; do sleep 0.05; done
@@ -134,6 +150,11 @@ pub(super) fn initramfs(
     write(&root.join("devices"), &format!("{nodes}\n"))?;
     if let Some(setup) = setup {
         write(&root.join("direct"), &setup)?;
+    }
+    if arguments.camera {
+        let name = |module: &str| module.rsplit('/').next().unwrap_or_default().to_owned();
+        let lines = CAMERA.map(|module| format!("insmod /{}.ko", name(module))).join("\n");
+        write(&root.join("camera"), &format!("{lines} {VIVID}\n"))?;
     }
     if arguments.arch == Arch::Arm64 {
         write(&root.join("board"), BOARD)?;

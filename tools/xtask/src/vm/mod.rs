@@ -74,6 +74,7 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     }
     let (kernel, modules) = match &arguments.kernel {
         Some(name) => {
+            ensure!(!arguments.camera, "--camera needs a kernel that is built here");
             ensure!(!arguments.platform, "--kernel works only without --platform");
             ensure!(!arguments.checked && !arguments.races, "--checked and --races need a kernel that is built here");
             let access = arguments.access;
@@ -124,6 +125,9 @@ fn built(checkout: &Path, arguments: &Arguments) -> Result<(PathBuf, Vec<PathBuf
     modules.extend(arch.modules().iter().map(|module| kernel.join(module)));
     if arguments.platform {
         modules.push(kernel::module(&toolchain, &kernel, checkout, "tests/bridge", "nvdla_bridge", arch, true)?);
+    }
+    if arguments.camera {
+        modules.extend(guest::CAMERA.iter().map(|module| kernel.join(module).with_extension("ko")));
     }
     Ok((kernel.join(arch.image().1), modules))
 }
