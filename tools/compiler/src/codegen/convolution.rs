@@ -16,7 +16,7 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, DataFormat, MemoryType, PixelOverride};
 use nvdla_uapi::layout::align::Data;
 use nvdla_uapi::layout::weight::{Compressed, Direct, Geometry, Groups, Image, PostExtension, Surfaces, Winograd};
-use nvdla_uapi::layout::{self, bytes, Extents};
+use nvdla_uapi::layout::{self, bytes, Element, Extents, Layout as _, Order};
 use nvdla_uapi::reg::values::{ConvMode, Precision, WeightFormat};
 use nvdla_uapi::reg::{cdma, csc};
 
@@ -78,13 +78,24 @@ impl Weights {
         }
     }
 
-    /// The offset of a weight: by kernel, channel, line and column.
-    fn offset(&self, k: u32, c: u32, r: u32, s: u32) -> u64 {
+    /// Kernels, channels, lines and columns in memory.
+    fn extents(&self) -> Extents {
         match self {
-            Self::Direct(layout) => layout.offset(k, c, r, s),
-            Self::Image(layout) => layout.offset(k, c, r, s),
-            Self::Winograd(layout) => layout.offset(k, c, r, s),
+            Self::Direct(layout) => layout.extents(),
+            Self::Image(layout) => layout.extents(),
+            Self::Winograd(layout) => layout.extents(),
         }
+    }
+
+    /// The bytes of weights in the order K, C, R, S.
+    fn pack<T: Element>(&self, plain: &[T]) -> Result<Vec<u8>, layout::Error> {
+        let mut packed = vec![0; self.size() as usize];
+        match self {
+            Self::Direct(layout) => layout.pack(Order::Nchw, plain, &mut packed),
+            Self::Image(layout) => layout.pack(Order::Nchw, plain, &mut packed),
+            Self::Winograd(layout) => layout.pack(Order::Nchw, plain, &mut packed),
+        }
+        .map(|()| packed)
     }
 }
 
@@ -171,7 +182,15 @@ impl Lowering<'_> {
     ) -> Result<(), Error> {
         let stages = self.stages(name, &numbers.stages, source.precision, target, mode)?;
         for mut part in self.parts(name, conv, source, target, mode, blocks)? {
-            let mut packed = pack(conv, numbers, source, target, &part);
+            let packed = match part.precision {
+                Precision::Int8 => {
+                    part.weights.pack(&plain(conv, numbers, source, target, &part, |weight| weight as i8))
+                }
+                Precision::Int16 | Precision::Fp16 => {
+                    part.weights.pack(&plain(conv, numbers, source, target, &part, |weight| weight))
+                }
+            };
+            let mut packed = packed.map_err(|error| Error::unsupported(name, error.to_string()))?;
             let mut mask = None;
             if let Some((tiles, Surfaces { weights, wmb, wgs })) = self.compressed(&part, &packed) {
                 (part.tiles, packed, mask) = (tiles, weights, Some([wmb, wgs]));
@@ -536,13 +555,18 @@ impl Lowering<'_> {
     }
 }
 
-/// The bytes of a part's weights. Channels that a kernel does not use have weight zero.
-fn pack(conv: &Convolution, numbers: &Numbers, source: &View, target: &View, part: &Part) -> Vec<u8> {
-    let Part { block, weights, .. } = part;
-    let element = bytes(part.precision) as usize;
-    let mut packed = vec![0; weights.size() as usize];
-    let columns = if numbers.winograd { TILE } else { conv.op.kernel[1] as u32 };
-    let window = if numbers.winograd { 16 } else { conv.op.kernel[0] * conv.op.kernel[1] };
+/// A part's weights in the order K, C, R, S. Channels that a kernel does not use have weight zero.
+fn plain<T: Element>(
+    conv: &Convolution,
+    numbers: &Numbers,
+    source: &View,
+    target: &View,
+    Part { block, weights, .. }: &Part,
+    element: impl Fn(i16) -> T,
+) -> Vec<T> {
+    let extents = weights.extents();
+    let (channels, window) = (extents.c as usize, extents.h as usize * extents.w as usize);
+    let mut plain = vec![T::default(); extents.elements() as usize];
     let per_group = source.map.of.len() / conv.op.group;
     let kernels_per_group = conv.kernels / conv.op.group;
     for (k, &at) in target.map.of.iter().enumerate() {
@@ -550,17 +574,11 @@ fn pack(conv: &Convolution, numbers: &Numbers, source: &View, target: &View, par
         let from = &source.map.of[k / kernels_per_group * per_group..][..per_group];
         for (c, &channel) in from.iter().enumerate() {
             let taps = &numbers.weights[(k * per_group + c) * window..][..window];
-            for (tap, &weight) in taps.iter().enumerate() {
-                if weight == 0 {
-                    continue;
-                }
-                let (r, s) = (tap as u32 / columns, tap as u32 % columns);
-                let at = weights.offset(row, channel - block.input.0, r, s) as usize;
-                packed[at..at + element].copy_from_slice(&weight.to_le_bytes()[..element]);
-            }
+            let to = (row as usize * channels + (channel - block.input.0) as usize) * window;
+            plain[to..][..window].iter_mut().zip(taps).for_each(|(to, &weight)| *to = element(weight));
         }
     }
-    packed
+    plain
 }
 
 /// The number of lines of an image's kernels that CSC processes at once: the least with which a kernel takes the fewest steps. `kernel`
