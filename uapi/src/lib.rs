@@ -18,7 +18,7 @@
 //! conversions for user space, which need `std` for threads, and vector instructions. The feature `bulk` adds both.
 //!
 //! Cargo builds this source as a crate, Kbuild as a module of the kernel module. Therefore paths within it start with
-//! `super::`, never with `crate::`.
+//! `super::`, never with `crate::`. The kernel module is built without [`emu`] and `layout::tpu`, because it uses neither.
 #![cfg_attr(not(MODULE), no_std)]
 
 #[cfg(feature = "bulk")]
@@ -27,6 +27,7 @@ extern crate std;
 pub mod config;
 pub mod desc;
 pub mod dump;
+#[cfg(not(MODULE))]
 pub mod emu;
 pub mod ioctl;
 #[cfg(feature = "bulk")]

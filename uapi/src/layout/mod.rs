@@ -44,6 +44,7 @@ mod nest;
 pub mod operand;
 pub mod pixel;
 pub mod precision;
+#[cfg(not(MODULE))]
 pub mod tpu;
 pub mod weight;
 

@@ -102,8 +102,6 @@ pub(super) fn driver() -> Vec<Edit> {
             "            Self::Relative(nanoseconds) => now.saturating_add(nanoseconds),\n",
             "",
         ),
-        Edit::replace("drivers/accel/nvdla/uapi/lib.rs", "pub mod emu;\n", ""),
-        Edit::replace("drivers/accel/nvdla/uapi/layout/mod.rs", "pub mod tpu;\n", ""),
     ]
 }
 
