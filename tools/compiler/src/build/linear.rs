@@ -203,7 +203,7 @@ impl Builder<'_> {
         for (axis, padding) in [top + bottom, left + right].into_iter().enumerate() {
             let size = self.net.tensors[x].shape[1 + axis] as usize + padding;
             // A window as large as the input has no next one.
-            if size == (conv.op.kernel[axis] - 1) * conv.op.dilation[axis] + 1 {
+            if size == conv.op.window()[axis] {
                 conv.op.stride[axis] = 1;
             }
         }

@@ -36,15 +36,8 @@ use crate::target::{
 
 /// A convolution's windows along both axes: lines, columns.
 fn axes(conv: &Convolution, input: &View, output: &View) -> [Axis; 2] {
-    let pads = [conv.op.padding.top, conv.op.padding.left];
-    let sizes = [(input.height, output.height), (input.width, output.width)];
-    [0, 1].map(|at| Axis {
-        input: sizes[at].0,
-        output: sizes[at].1,
-        window: ((conv.op.kernel[at] - 1) * conv.op.dilation[at] + 1) as u32,
-        stride: conv.op.stride[at] as u32,
-        pad: pads[at] as u32,
-    })
+    let planes = [input, output].map(|view| [view.height, view.width]);
+    Axis::both(planes, conv.op.window(), conv.op.stride, conv.op.padding)
 }
 
 /// A convolution whose windows have one line reads only the lines that its vertical stride leaves: CDMA reads any distance between
@@ -124,62 +117,61 @@ pub(crate) struct Part {
     tiles: Vec<Tile>,
 }
 
+/// A convolution: the number of its step, the name of its output, its numbers, and what it reads and writes.
+#[derive(Clone, Copy)]
+struct Layer<'a> {
+    number: usize,
+    name: &'a str,
+    conv: &'a Convolution,
+    numbers: &'a Numbers,
+    source: &'a View,
+    target: &'a View,
+}
+
+impl Layer<'_> {
+    fn mode(&self) -> Mode {
+        match self.source.format {
+            Format::Pixel(_) => Mode::Image,
+            Format::Feature if self.numbers.winograd => Mode::Winograd,
+            Format::Feature => Mode::Direct,
+        }
+    }
+}
+
 impl Lowering<'_> {
     pub(crate) fn convolution(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let Kind::Convolution(conv) = &step.kind else { return Ok(()) };
         let name = self.placed.net.tensors[step.output].name.clone();
         let (mut source, target) = self.ends(step);
         if let Some(forms) = average::forms(conv, numbers, &source, &target) {
-            let form =
-                |form: &Form| self.computed(number, &name, &form.conv, &form.numbers, &form.source, &form.target);
-            return forms.iter().try_for_each(form);
+            return forms.iter().try_for_each(|Form { conv, numbers, source, target }| {
+                self.computed(Layer { number, name: &name, conv, numbers, source, target })
+            });
         }
         limits(&name, conv)?;
         let conv = &skipping(conv, &mut source, &target);
-        self.computed(number, &name, conv, numbers, &source, &target)
+        self.computed(Layer { number, name: &name, conv, numbers, source: &source, target: &target })
     }
 
     /// Adds the operations of a convolution, with the blocks of channels that take the least time.
-    fn computed(
-        &mut self,
-        number: usize,
-        name: &str,
-        conv: &Convolution,
-        numbers: &Numbers,
-        source: &View,
-        target: &View,
-    ) -> Result<(), Error> {
-        let mode = match source.format {
-            Format::Pixel(_) => Mode::Image,
-            Format::Feature if numbers.winograd => Mode::Winograd,
-            Format::Feature => Mode::Direct,
-        };
-        let mut divisions = self.divisions(conv, source, target, mode);
+    fn computed(&mut self, layer: Layer<'_>) -> Result<(), Error> {
+        let mut divisions = self.divisions(layer.conv, layer.source, layer.target, layer.mode());
         if divisions.len() > 1 {
             divisions.sort_by_cached_key(|blocks| {
                 let mut program = Program::new(String::new(), self.config, self.precision);
                 program.buffers.clone_from(&self.program.buffers);
                 let mut trial = self.with(program);
-                let computed = trial.in_blocks(number, name, conv, numbers, source, target, mode, blocks);
-                computed.map_or(u64::MAX, |()| trial.cost.cycles(&trial.program, |_| false))
+                trial.in_blocks(layer, blocks).map_or(u64::MAX, |()| trial.cost.cycles(&trial.program, |_| false))
             });
         }
         let blocks = divisions.into_iter().next().unwrap_or_default();
-        self.in_blocks(number, name, conv, numbers, source, target, mode, &blocks)
+        self.in_blocks(layer, &blocks)
     }
 
     /// Adds the operations of a convolution in blocks of channels.
-    fn in_blocks(
-        &mut self,
-        number: usize,
-        name: &str,
-        conv: &Convolution,
-        numbers: &Numbers,
-        source: &View,
-        target: &View,
-        mode: Mode,
-        blocks: &[Block],
-    ) -> Result<(), Error> {
+    fn in_blocks(&mut self, layer: Layer<'_>, blocks: &[Block]) -> Result<(), Error> {
+        let Layer { number, name, conv, numbers, source, target } = layer;
+        let mode = layer.mode();
         let stages = self.stages(name, &numbers.stages, source.precision, target, mode)?;
         for mut part in self.parts(name, conv, source, target, mode, blocks)? {
             let packed = match part.precision {

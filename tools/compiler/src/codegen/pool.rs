@@ -43,16 +43,11 @@ impl Lowering<'_> {
             return Err(Error::unsupported(&name, format!("{what} {value} is more than the hardware's {most}")));
         }
         let exclusive = matches!(pool.kind, PoolKind::Average { count_include_pad: false });
-        let axis = |input, output, at: usize, pad: usize| Axis {
-            input,
-            output,
-            window: pool.kernel[at] as u32,
-            stride: pool.stride[at] as u32,
-            pad: pad as u32,
-        };
-        let lines = windows(&axis(source.height, target.height, 0, pool.padding.top), exclusive, u32::MAX);
+        let planes = [&source, &target].map(|view| [view.height, view.width]);
+        let [lines, columns] = Axis::both(planes, pool.kernel, pool.stride, pool.padding);
+        let lines = windows(&lines, exclusive, u32::MAX);
         let most = self.config.pdp_columns(pool.kernel[0] as u32, pool.stride[0] as u32);
-        let columns = windows(&axis(source.width, target.width, 1, pool.padding.left), exclusive, most);
+        let columns = windows(&columns, exclusive, most);
         for y in &lines {
             for x in &columns {
                 let op = desc::PdpOp {

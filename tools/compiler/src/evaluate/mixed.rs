@@ -14,7 +14,6 @@ use crate::evaluate::loss::Loss;
 use crate::evaluate::measure::Measured;
 use crate::float;
 use crate::ir::{Graph, Ranges, TensorId};
-use crate::net::step::Kind;
 use crate::options::{Optimize, Options};
 use crate::output::compiled::Compiled;
 use crate::pipeline::compile;
@@ -95,7 +94,7 @@ pub(crate) fn noises(graph: &Graph, compiled: &Compiled, losses: &HashMap<usize,
         let mut readers = net.steps.iter().filter(|reader| reader.inputs.contains(&step.output));
         let after = noise(&step.output).or_else(|| readers.find_map(|reader| noise(&reader.output))).unwrap_or(before);
         ratios.insert(step.output, after);
-        if matches!(step.kind, Kind::Convolution(_) | Kind::Copy) && step.output < graph.tensors.len() {
+        if step.kind.in_sdp() && step.output < graph.tensors.len() {
             layers.push((TensorId(step.output), after, after - before));
         }
     }

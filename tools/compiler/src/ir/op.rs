@@ -35,6 +35,11 @@ impl Convolution {
     pub fn per_channel(channels: usize, padding: Padding) -> Self {
         Self { group: channels, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding }
     }
+
+    /// Lines and columns that a window spans, dilation included.
+    pub fn window(&self) -> [usize; 2] {
+        [0, 1].map(|axis| (self.kernel[axis] - 1) * self.dilation[axis] + 1)
+    }
 }
 
 /// The function of a binary operator of a and b.

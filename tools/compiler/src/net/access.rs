@@ -4,7 +4,8 @@
 
 use std::ops::Range;
 
-use super::step::{Kind, Mode, Net, Step};
+use super::step::{Kind, Mode, Net, Step, TensorId};
+use crate::ir::Padding;
 use crate::target::TILE;
 
 /// Outputs along one axis, and the inputs that they need.
@@ -36,6 +37,48 @@ impl Span {
     }
 }
 
+/// What an element of a step's output takes of its inputs along one axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Access {
+    /// The same place of each input, all of which have the output's lines and columns.
+    Same,
+    /// A window of the only input, which begins at this element.
+    Windows(Axis, u32),
+    /// The place in the only input of a block of so many elements of the output.
+    Blocks(u32),
+    /// Any place.
+    Whole,
+}
+
+/// What a line and a column of a step's output take of its inputs.
+pub(crate) fn access(net: &Net, step: &Step) -> [Access; 2] {
+    let plane = |id: TensorId| [net.tensors[id].shape[1], net.tensors[id].shape[2]];
+    let (input, output) = (plane(step.inputs[0]), plane(step.output));
+    let windows = |window: [usize; 2], stride: [usize; 2], padding: Padding, start: [u32; 2]| {
+        let axes = Axis::both([input, output], window, stride, padding);
+        [0, 1].map(|at| Access::Windows(axes[at], start[at]))
+    };
+    match &step.kind {
+        Kind::Convolution(conv) => windows(conv.op.window(), conv.op.stride, conv.op.padding, [0; 2]),
+        Kind::Pool(pool) => windows(pool.kernel, pool.stride, pool.padding, [0; 2]),
+        Kind::Slice { start, step } => windows([1; 2], [step[1] as usize, 1], Padding::default(), [start[1], start[2]]),
+        Kind::Columns(apart) => windows([1; 2], [1, *apart as usize], Padding::default(), [0; 2]),
+        Kind::Spread(block) | Kind::Repeat(block) => block.map(Access::Blocks),
+        Kind::Concat(2) => [Access::Same, Access::Whole],
+        Kind::Copy | Kind::Concat(0) | Kind::Channels(_) | Kind::Lrn(_) | Kind::Same
+            if step.inputs.iter().all(|&id| plane(id) == output) =>
+        {
+            [Access::Same; 2]
+        }
+        _ => [Access::Whole; 2],
+    }
+}
+
+/// What a line of a step's output takes of its inputs.
+pub(crate) fn lines(net: &Net, step: &Step) -> Access {
+    access(net, step)[0]
+}
+
 /// Windows along one axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
@@ -52,6 +95,28 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
+    /// The windows of lines and of columns, of an input and an output of so many lines and columns.
+    pub(crate) fn both(
+        [input, output]: [[u32; 2]; 2],
+        window: [usize; 2],
+        stride: [usize; 2],
+        padding: Padding,
+    ) -> [Self; 2] {
+        let pads = [padding.top, padding.left];
+        [0, 1].map(|at| Self {
+            input: input[at],
+            output: output[at],
+            window: window[at] as u32,
+            stride: stride[at] as u32,
+            pad: pads[at] as u32,
+        })
+    }
+
+    /// The place behind the last element that `outputs` outputs take.
+    pub(crate) fn reach(&self, outputs: u32) -> u32 {
+        ((outputs - 1) * self.stride + self.window).saturating_sub(self.pad)
+    }
+
     /// The span of `count` outputs from `first` on.
     pub(crate) fn span(&self, first: u32, count: u32) -> Span {
         // Counted from the first padding element.
@@ -115,22 +180,17 @@ pub(crate) fn slices(y: &Span, mode: Mode) -> u32 {
 }
 
 /// The lines of a step's input that lines of its output take.
-pub(crate) fn span(net: &Net, step: &Step, lines: &Range<u32>) -> Span {
+pub(crate) fn span(net: &Net, step: &Step, of: &Range<u32>) -> Span {
     let [input, output] = [step.inputs[0], step.output].map(|id| net.tensors[id].shape[1]);
-    let mut lines = lines.clone();
-    let (window, stride, pad) = match &step.kind {
-        Kind::Spread([by, _]) | Kind::Repeat([by, _]) => {
-            lines = lines.start / by..lines.end / by;
-            (1, 1, 0)
+    let one = Axis { input, output, window: 1, stride: 1, pad: 0 };
+    match lines(net, step) {
+        Access::Windows(axis, start) => {
+            let span = axis.span(of.start, of.end - of.start);
+            Span { input_first: start + span.input_first, ..span }
         }
-        Kind::Convolution(conv) => {
-            ((conv.op.kernel[0] - 1) * conv.op.dilation[0] + 1, conv.op.stride[0], conv.op.padding.top)
-        }
-        Kind::Pool(pool) => (pool.kernel[0], pool.stride[0], pool.padding.top),
-        _ => (1, 1, 0),
-    };
-    Axis { input, output, window: window as u32, stride: stride as u32, pad: pad as u32 }
-        .span(lines.start, lines.end - lines.start)
+        Access::Blocks(by) => one.span(of.start / by, (of.end - of.start) / by),
+        Access::Same | Access::Whole => one.span(of.start, of.end - of.start),
+    }
 }
 
 #[cfg(test)]

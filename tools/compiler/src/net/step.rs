@@ -231,6 +231,21 @@ impl Lrn {
 }
 
 impl Kind {
+    /// Whether its values go through SDP, which gives them another scale and applies functions.
+    pub fn in_sdp(&self) -> bool {
+        matches!(self, Self::Convolution(_) | Self::Copy)
+    }
+
+    /// Whether its output may have another scale than its inputs.
+    pub fn rescales(&self) -> bool {
+        self.in_sdp() || matches!(self, Self::Softmax(_) | Self::Lrn(_))
+    }
+
+    /// Whether its output is a view of its inputs, which needs no operation.
+    pub fn is_view(&self) -> bool {
+        matches!(self, Self::Concat(_) | Self::Slice { .. } | Self::Channels(_) | Self::Same)
+    }
+
     /// Its name, for reports.
     pub fn name(&self) -> &'static str {
         match self {
@@ -452,10 +467,5 @@ impl Net {
 
 /// Whether a tensor may have its own scale, because no reader shares it.
 pub fn may_saturate(net: &Net, tensor: TensorId) -> bool {
-    net.integers
-        && net
-            .steps
-            .iter()
-            .filter(|step| step.inputs.contains(&tensor))
-            .all(|step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax(_) | Kind::Lrn(_)))
+    net.integers && net.steps.iter().filter(|step| step.inputs.contains(&tensor)).all(|step| step.kind.rescales())
 }

@@ -254,7 +254,7 @@ impl Quantizer<'_> {
     fn table_user(&self, step: &Step) -> Option<User> {
         let conv = matches!(step.kind, Kind::Convolution(_));
         let narrow = !step.reads().chain([step.output]).any(|id| self.net.tensors[id].wide);
-        if !narrow || !(conv || step.kind == Kind::Copy) {
+        if !narrow || !step.kind.in_sdp() {
             return None;
         }
         let pipe = Pipe::assign(self.inputs.config, conv, &step.post_ops, may_saturate(self.net, step.output))?;

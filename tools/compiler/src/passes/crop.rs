@@ -4,8 +4,8 @@
 //! rounds its size down. They are then neither computed nor stored. A pooling can then take its input on the fly, because its
 //! windows read all of it.
 
-use crate::ir;
-use crate::net::step::{Kind, Net, TensorId};
+use crate::net::access::{access, Access};
+use crate::net::step::{Net, TensorId};
 
 /// Reduces the lines and columns of tensors to those that are read.
 pub(crate) fn crop(net: &mut Net) {
@@ -20,25 +20,12 @@ pub(crate) fn crop(net: &mut Net) {
             let equal = |id: TensorId| sizes[id] == sizes[step.output];
             // Tensors that are read element by element, and as a whole.
             let (mut each, mut whole): (Vec<_>, Vec<_>) = step.operands().partition(|&id| equal(id));
-            // Tensors that are read in windows: size, stride and padding before them.
             let mut windows = None;
-            match &step.kind {
-                Kind::Convolution(conv) => {
-                    let ir::Convolution { kernel, stride, dilation, padding, .. } = conv.op;
-                    let size = [0, 1].map(|axis| (kernel[axis] - 1) * dilation[axis] + 1);
-                    windows = Some((size, stride, [padding.top, padding.left]));
+            match access(net, step) {
+                [Access::Windows(lines, line), Access::Windows(columns, column)] => {
+                    windows = Some([(lines, line), (columns, column)]);
                 }
-                Kind::Pool(pool) => windows = Some((pool.kernel, pool.stride, [pool.padding.top, pool.padding.left])),
-                Kind::Slice { start, step: by } => {
-                    let start = [0, 1].map(|axis| start[1 + axis] as usize);
-                    windows = Some(([start[0] + 1, start[1] + 1], [by[1] as usize, 1], [0; 2]));
-                }
-                Kind::Columns(apart) => windows = Some(([1; 2], [1, *apart as usize], [0; 2])),
-                Kind::Copy | Kind::Concat(0) | Kind::Channels(_) | Kind::Lrn(_) | Kind::Same
-                    if step.inputs.iter().all(|&id| equal(id)) =>
-                {
-                    each.extend(&step.inputs);
-                }
+                [Access::Same, Access::Same] => each.extend(&step.inputs),
                 _ => whole.extend(step.inputs.iter().chain([&step.output])),
             }
             for id in whole {
@@ -49,11 +36,11 @@ pub(crate) fn crop(net: &mut Net) {
             for id in each {
                 needed[id] = most;
             }
-            if let Some((size, stride, pad)) = windows {
+            if let Some(windows) = windows {
                 let input = step.inputs[0];
                 for axis in [0, 1] {
-                    let end = (most[axis].max(1) as usize - 1) * stride[axis] + size[axis];
-                    let reach = end.saturating_sub(pad[axis]).max(1) as u32;
+                    let (windows, start) = windows[axis];
+                    let reach = (start + windows.reach(most[axis].max(1))).max(1);
                     needed[input][axis] = needed[input][axis].max(reach).min(sizes[input][axis]);
                 }
             }
@@ -75,6 +62,7 @@ mod tests {
     use super::*;
     use crate::ir::{Padding, Pool, PoolKind};
     use crate::net::example::{convolution, net, step};
+    use crate::net::step::Kind;
 
     /// A pooling that rounds its size down leaves the last line and column of its input unread; the input of the network stays.
     #[test]

@@ -114,7 +114,7 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
         let Some(maker) = maker_of(tensor) else { continue };
         let before = &net.steps[maker];
         let reads = net.steps.iter().flat_map(Step::reads).filter(|&read| read == tensor).count();
-        if reads != 1 || net.outputs.contains(&tensor) || !matches!(before.kind, Kind::Convolution(_) | Kind::Copy) {
+        if reads != 1 || net.outputs.contains(&tensor) || !before.kind.in_sdp() {
             continue;
         }
         // Averages over all lines and columns share weights among channels (`codegen::average`).

@@ -416,21 +416,7 @@ impl Placer<'_> {
         let made: HashSet<TensorId> = self
             .steps
             .iter()
-            .filter(|step| {
-                matches!(
-                    step.kind,
-                    Kind::Convolution(_)
-                        | Kind::Copy
-                        | Kind::Concat(_)
-                        | Kind::Pool(_)
-                        | Kind::Softmax(_)
-                        | Kind::Lrn(_)
-                        | Kind::Spread(_)
-                        | Kind::Repeat(_)
-                        | Kind::Columns(_)
-                        | Kind::Transpose
-                )
-            })
+            .filter(|step| !step.kind.is_view() || matches!(step.kind, Kind::Concat(_)))
             .map(|step| step.output)
             .collect();
         let mut seen = HashSet::new();

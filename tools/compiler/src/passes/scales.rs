@@ -28,7 +28,7 @@ impl Groups {
             let copied = is_identity(step)
                 && readers[step.inputs[0]] == 1
                 && net.tensors[step.inputs[0]].wide == net.tensors[step.output].wide;
-            if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax(_) | Kind::Lrn(_)) && !copied {
+            if step.kind.rescales() && !copied {
                 continue;
             }
             for &input in &step.inputs {
@@ -174,9 +174,8 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     let all: Vec<Result<Scale, String>> = net.tensors.iter().enumerate().map(scale).collect();
     let mut unknown: Vec<String> = all.iter().filter_map(|scale| scale.as_ref().err().cloned()).collect();
     // The range of an input of a group is not that of the others.
-    let computes =
-        |step: &&Step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax(_) | Kind::Lrn(_));
-    let made = net.inputs.iter().copied().chain(net.steps.iter().filter(computes).map(|step| step.output));
+    let rescaled = net.steps.iter().filter(|step| step.kind.rescales()).map(|step| step.output);
+    let made = net.inputs.iter().copied().chain(rescaled);
     let known = |id: usize| net.tensors[id].range.is_some() || inputs.fixed(id).is_some();
     unknown.extend(made.filter(|&id| !known(id)).map(|id| net.tensors[id].name.clone()));
     unknown.sort();

@@ -23,8 +23,7 @@ pub(crate) fn widen(
     images: impl Fn(TensorId) -> bool,
     inputs: &Inputs,
 ) -> HashMap<TensorId, TensorId> {
-    let computes = |step: &Step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy);
-    let is_chosen = |step: &Step| computes(step) && chosen.contains(&step.output);
+    let is_chosen = |step: &Step| step.kind.in_sdp() && chosen.contains(&step.output);
     let mut groups = Groups::new(net);
     let mut narrow = vec![false; net.tensors.len()];
     for &id in &net.inputs {
@@ -52,7 +51,7 @@ pub(crate) fn widen(
     }
     let mut converter = Converter { net, steps: Vec::new(), copies: HashMap::new() };
     for mut step in std::mem::take(&mut converter.net.steps) {
-        if !computes(&step) {
+        if !step.kind.in_sdp() {
             converter.steps.push(step);
             continue;
         }

@@ -24,7 +24,7 @@ use nvdla_uapi::desc::OpType;
 
 use super::cost::{Cost, Sram, StepTime};
 use super::program::{Buffer, Program, Task};
-use crate::net::access::span;
+use crate::net::access::{lines, span, Access};
 use crate::net::step::{Kind, Net, Step, TensorId};
 use crate::numbers::quantizer::Numbers;
 use crate::options::Optimize;
@@ -167,7 +167,7 @@ pub(crate) fn flights(
     for (&root, used) in &uses {
         let (steps, parts) = (used.first..used.last + 1, operations[used.first]);
         let [first, between @ .., last] = &placed.net.steps[steps.clone()] else { continue };
-        let alone = used.whole && !between.iter().any(computes) && search.root(last.output) != root;
+        let alone = used.whole && !between.iter().any(|step| !step.kind.is_view()) && search.root(last.output) != root;
         let pair = matches!((&first.kind, &last.kind), (Kind::Convolution(_), Kind::Pool(_)));
         if !alone || !pair || parts < 2 || ![first, last].iter().all(|step| divisible(&placed.net, step)) {
             continue;
@@ -178,15 +178,10 @@ pub(crate) fn flights(
     all
 }
 
-/// Whether a step has operations.
-pub(crate) fn computes(step: &Step) -> bool {
-    !matches!(step.kind, Kind::Concat(_) | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same)
-}
-
 /// The first and the last line that a step computes are multiples of this number.
-fn granularity(step: &Step, numbers: &Numbers) -> u32 {
-    match step.kind {
-        Kind::Spread([lines, _]) | Kind::Repeat([lines, _]) => lines,
+fn granularity(net: &Net, step: &Step, numbers: &Numbers) -> u32 {
+    match lines(net, step) {
+        Access::Blocks(lines) => lines,
         _ if numbers.winograd => TILE,
         _ => 1,
     }
@@ -198,20 +193,16 @@ fn divisible(net: &Net, step: &Step) -> bool {
     let shape = |id: TensorId| net.tensors[id].shape;
     let [_, height, width] = shape(step.output);
     let same = |id: TensorId| shape(id)[1..] == [height, width];
-    let kind = match &step.kind {
-        Kind::Convolution(conv) => {
-            // A window that lies in the padding has no line of the input.
-            let window = (conv.op.kernel[0] - 1) * conv.op.dilation[0] + 1;
-            conv.op.padding.top.max(conv.op.padding.bottom) < window
+    let access = match lines(net, step) {
+        Access::Same | Access::Blocks(_) => true,
+        // A window that lies in the padding has no line of the input.
+        Access::Windows(axis, _) => {
+            axis.pad < axis.window && !axis.ends_behind() && !(step.kind.is_view() && axis.stride > 1)
         }
-        Kind::Pool(_) | Kind::Concat(2) | Kind::Spread(_) | Kind::Repeat(_) | Kind::Columns(_) => true,
-        Kind::Slice { step, .. } => step[1] == 1,
-        Kind::Copy | Kind::Lrn(_) | Kind::Concat(0) | Kind::Channels(_) | Kind::Same => {
-            step.inputs.iter().all(|&id| same(id))
-        }
-        _ => false,
+        Access::Whole => false,
     };
-    kind && width > 1
+    access
+        && width > 1
         && step.inputs.iter().all(|&id| shape(id)[2] > 1)
         && step.operands().all(|id| same(id) || shape(id)[1..] == [1, 1])
 }
@@ -245,7 +236,7 @@ impl Search<'_> {
     /// The accesses to each buffer of the pool.
     fn uses(&self) -> BTreeMap<TensorId, Use> {
         let mut uses: BTreeMap<TensorId, Use> = BTreeMap::new();
-        for (at, step) in self.net().steps.iter().enumerate().filter(|(_, step)| computes(step)) {
+        for (at, step) in self.net().steps.iter().enumerate().filter(|(_, step)| !step.kind.is_view()) {
             for tensor in step.reads().chain([step.output]) {
                 let root = self.root(tensor);
                 let Some(&(size, height)) = self.buffers.get(&root) else { continue };
@@ -278,11 +269,12 @@ impl Search<'_> {
     fn divide(&self, steps: &Range<usize>, count: u32, uses: &BTreeMap<TensorId, Use>) -> Option<Stripe> {
         let net = self.net();
         let within = &net.steps[steps.clone()];
-        let made = |id: TensorId| within.iter().any(|step| computes(step) && self.root(step.output) == self.root(id));
+        let made =
+            |id: TensorId| within.iter().any(|step| !step.kind.is_view() && self.root(step.output) == self.root(id));
         let is_inside = |id: TensorId| uses.get(&self.root(id)).is_some_and(|used| used.is_inside(steps));
         let height = |id: TensorId| net.tensors[id].shape[1];
         let gates = within.iter().flat_map(|step| step.operands().filter(|&id| height(id) < height(step.output)));
-        let last = within.iter().rev().find(|step| computes(step))?;
+        let last = within.iter().rev().find(|step| !step.kind.is_view())?;
         if gates.into_iter().any(made) || height(last.output) < count {
             return None;
         }
@@ -294,27 +286,23 @@ impl Search<'_> {
             for (at, step) in within.iter().enumerate().rev() {
                 let mut lines = needs.get(&step.output).cloned().unwrap_or(0..0);
                 let inside = is_inside(step.output);
-                if computes(step) && !inside {
+                if !step.kind.is_view() && !inside {
                     let share = height(step.output) * number / count;
                     let start = done.get(&step.output).copied().unwrap_or(0);
                     lines = start..start.max(lines.end).max(share);
                 }
-                let round = granularity(step, &self.numbers[steps.start + at]);
+                let round = granularity(net, step, &self.numbers[steps.start + at]);
                 lines = lines.start / round * round..lines.end.next_multiple_of(round);
                 if lines.is_empty() {
                     continue;
                 }
-                if computes(step) && !inside {
+                if !step.kind.is_view() && !inside {
                     done.insert(step.output, lines.end);
-                } else if computes(step) {
+                } else if !step.kind.is_view() {
                     join(band.inside.entry(self.root(step.output)).or_insert(0..0), lines.clone());
                 }
-                let read = if let Kind::Slice { start, .. } = step.kind {
-                    start[1] + lines.start..start[1] + lines.end
-                } else {
-                    let span = span(net, step, &lines);
-                    span.input_first..span.input_first + span.input_count
-                };
+                let span = span(net, step, &lines);
+                let read = span.input_first..span.input_first + span.input_count;
                 for &id in &step.inputs {
                     join(needs.entry(id).or_insert(0..0), read.clone());
                 }
