@@ -68,25 +68,17 @@ pub fn dot(net: &Net) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::step::{Kind, Step, Tensor};
+    use super::super::example::net;
+    use super::super::step::{Kind, Step};
     use super::*;
 
     #[test]
     fn steps_are_boxes_and_tensors_arrows() {
-        let tensor = |name: &str| Tensor { name: name.to_owned(), shape: [4, 3, 2], range: None, wide: false };
         let nodes = vec!["a \"node\"".to_owned()];
         let step = Step { nodes, kind: Kind::Copy, inputs: vec![0], post_ops: vec![PostOp::Relu], output: 1 };
-        let net = Net {
-            tensors: vec![tensor("x"), tensor("y")],
-            steps: vec![step],
-            inputs: vec![0],
-            outputs: vec![1],
-            within: Vec::new(),
-            integers: true,
-        };
-        let text = dot(&net);
+        let text = dot(&net(&[[4, 3, 2]; 2], vec![step]));
         for line in [
-            "input0 [label=\"x\", shape=ellipse];",
+            "input0 [label=\"tensor 0\", shape=ellipse];",
             "step0 [label=\"0: copy\\na \\\"node\\\"\\nReLU\"];",
             "input0 -> step0 [label=\"0: 4x3x2\"];",
             "step0 -> output1 [label=\"1: 4x3x2\"];",

@@ -82,23 +82,15 @@ fn shapes(net: &Net, step: &Step) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::step::{Net, Tensor};
+    use super::super::example::{self, step};
+    use super::super::step::Net;
     use super::*;
 
     /// What breaks a rule.
     type Change = fn(&mut Net);
 
     fn net() -> Net {
-        let tensor = |name: &str| Tensor { name: name.to_owned(), shape: [4, 3, 3], range: None, wide: false };
-        let step = Step { nodes: Vec::new(), kind: Kind::Copy, inputs: vec![0], post_ops: Vec::new(), output: 1 };
-        Net {
-            tensors: vec![tensor("x"), tensor("y")],
-            steps: vec![step],
-            inputs: vec![0],
-            outputs: vec![1],
-            within: Vec::new(),
-            integers: true,
-        }
+        example::net(&[[4, 3, 3]; 2], vec![step(Kind::Copy, &[0], Vec::new(), 1)])
     }
 
     /// Each rule finds the network that breaks it.

@@ -14,7 +14,7 @@ use nvdla_runtime::loadable::{
 };
 use nvdla_runtime::profile::Conditions;
 use nvdla_uapi::desc::{
-    self, cdp_surface, conv_surface, data_cube, pdp_surface, rubik_surface, sdp_surface, Descriptor, MemoryType, Wire,
+    self, cdp_surface, conv_surface, data_cube, pdp_surface, rubik_surface, sdp_surface, Descriptor, Wire,
 };
 use nvdla_uapi::emu;
 use nvdla_uapi::layout::feature::Atoms;
@@ -293,29 +293,9 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Whether a cube lies in the pool in SRAM.
-    fn in_sram(&self, cube: &Cube) -> bool {
-        cube.buffer().is_some_and(|id| self.program.in_sram(id))
-    }
-
     fn data_cube(&self, cube: &Cube) -> desc::DataCube {
-        let (mem_type, address, offset) = match self.place(cube) {
-            Some((address, offset)) if self.in_sram(cube) => (MemoryType::Cv, address as i16, offset),
-            Some((address, offset)) => (MemoryType::Mc, address as i16, offset),
-            None => (MemoryType::Hw, -1, 0),
-        };
-        desc::DataCube {
-            mem_type,
-            address,
-            offset,
-            size: cube.size,
-            width: cube.width,
-            height: cube.height,
-            channel: cube.channels,
-            line_stride: cube.line_stride,
-            surf_stride: cube.surface_stride,
-            plane_stride: 0,
-        }
+        let (address, offset) = self.place(cube).map_or((-1, 0), |(address, offset)| (address as i16, offset));
+        desc::DataCube { address, offset, ..cube.descriptor(|id| self.program.in_sram(id)) }
     }
 
     /// Adds relocations, with which an application can change the strides of an input or output. Memory `list` has them in its

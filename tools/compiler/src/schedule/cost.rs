@@ -7,9 +7,8 @@ use std::ops::Range;
 
 use nvdla_estimate::{self as estimate, Conditions, ConvShape, Host, Memory, PdpShape, SdpShape, Shape, Slot, Writes};
 use nvdla_uapi::config::Config;
-use nvdla_uapi::desc::{DataCube, MemoryType};
 
-use super::program::{Base, Cube, Operation, Program, Task, Unit};
+use super::program::{Operation, Program, Task, Unit};
 
 /// The conditions of estimates: a configuration with its memories and its host.
 #[derive(Clone, Debug)]
@@ -87,7 +86,7 @@ impl Cost {
             let part = before[0].first().is_some_and(|first| first.step == group[0].step);
             let first = steps.len();
             for (index, operation) in group.iter().enumerate() {
-                let (op, surface) = operation.unit.descriptors(|cube| plain(cube, &in_sram));
+                let (op, surface) = operation.unit.descriptors(|cube| cube.descriptor(&in_sram));
                 let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
                 let writes = match &group[0].unit {
                     Unit::Convolution { .. } if part && index == 0 => Writes::OF_PART,
@@ -162,23 +161,4 @@ pub(crate) fn together(slots: &[Slot]) -> u64 {
 /// Operations that run together, because they are connected on the fly.
 pub(crate) fn groups(list: &[Operation]) -> impl Iterator<Item = &[Operation]> {
     list.chunk_by(|_, next| next.unit.takes_on_the_fly())
-}
-
-/// A cube without its address.
-fn plain(cube: &Cube, in_sram: impl Fn(usize) -> bool) -> DataCube {
-    let mem_type = match cube.base {
-        Base::OnTheFly => MemoryType::Hw,
-        Base::Buffer(id) if in_sram(id) => MemoryType::Cv,
-        Base::Buffer(_) | Base::Constant(_) => MemoryType::Mc,
-    };
-    DataCube {
-        mem_type,
-        size: cube.size,
-        width: cube.width,
-        height: cube.height,
-        channel: cube.channels,
-        line_stride: cube.line_stride,
-        surf_stride: cube.surface_stride,
-        ..Default::default()
-    }
 }

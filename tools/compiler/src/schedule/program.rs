@@ -123,6 +123,25 @@ impl Cube {
         }
     }
 
+    /// Its descriptor without the address, with these buffers in SRAM.
+    pub(crate) fn descriptor(&self, in_sram: impl Fn(usize) -> bool) -> desc::DataCube {
+        let mem_type = match self.base {
+            Base::OnTheFly => desc::MemoryType::Hw,
+            Base::Buffer(id) if in_sram(id) => desc::MemoryType::Cv,
+            Base::Buffer(_) | Base::Constant(_) => desc::MemoryType::Mc,
+        };
+        desc::DataCube {
+            mem_type,
+            size: self.size,
+            width: self.width,
+            height: self.height,
+            channel: self.channels,
+            line_stride: self.line_stride,
+            surf_stride: self.surface_stride,
+            ..Default::default()
+        }
+    }
+
     /// Some of its lines.
     pub(crate) fn lines(&self, first: u32, count: u32) -> Self {
         let size = self.size - (u32::from(self.height) - count) * self.line_stride;
