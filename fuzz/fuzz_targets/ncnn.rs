@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    let mut random = Random::new(seed);
+    let mut random = Random::new(seed.into());
     let changed = match parts(&data[..size]) {
         Some((text, weights)) if random.below(10) != 0 => {
             Some([text::change(text, &mut random).as_bytes(), &[0], weights].concat())

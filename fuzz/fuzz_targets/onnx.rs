@@ -14,7 +14,7 @@ use nvdla_fuzz::{check, message, mutate, Random};
 fuzz_target!(|bytes: &[u8]| check(onnx::read(bytes.to_vec().into(), None, &Options::default()).ok()));
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    let mut random = Random::new(seed);
+    let mut random = Random::new(seed.into());
     let changed = if random.below(10) == 0 { None } else { message::change(&data[..size], &mut random) };
     mutate(changed, data, size, max_size)
 });

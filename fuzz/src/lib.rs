@@ -12,6 +12,7 @@ use nvdla_compiler::ir::{Graph, Op};
 use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::options::Options;
 use nvdla_compiler::simplify;
+pub use nvdla_tests::random::Random;
 use nvdla_tests::zoo;
 use nvdla_uapi::config::{NV_FULL, NV_SMALL};
 
@@ -64,29 +65,8 @@ pub fn mutate(changed: Option<Vec<u8>>, data: &mut [u8], size: usize, max_size: 
     }
 }
 
-/// Numbers from a seed (xorshift64).
-pub struct Random(u64);
-
-impl Random {
-    /// The numbers of a seed.
-    pub fn new(seed: u32) -> Self {
-        Self(u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// A number below `count`; 0 if that is 0.
-    pub fn below(&mut self, count: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 20) % count.max(1) as u64) as usize
-    }
-
-    /// A number that a reader may handle badly.
-    pub fn number(&mut self) -> i64 {
-        let edge = [0, 1, 2, 3, 4, 7, 8, 9, 16, 31, 32, 33, 255, 8192, -1, -2, i64::MAX, i64::MIN, 1 << 60, 1 << 31];
-        match self.below(3) {
-            0 => edge[self.below(edge.len())],
-            _ => self.below(12) as i64,
-        }
-    }
+/// A number that a reader may handle badly.
+pub fn number(random: &mut Random) -> i64 {
+    let edge = [0, 1, 2, 3, 4, 7, 8, 9, 16, 31, 32, 33, 255, 8192, -1, -2, i64::MAX, i64::MIN, 1 << 60, 1 << 31];
+    if random.one_in(3) { random.pick(&edge) } else { random.below(12) }
 }

@@ -4,7 +4,7 @@
 //! all lengths are written anew. The wire format is that of protobuf's "Encoding" document. Whether bytes are a message
 //! is not known without a schema; bytes that can be read as a message are taken as a message.
 
-use crate::Random;
+use crate::{number, Random};
 
 /// The deepest level of messages that is looked at.
 const DEPTH: usize = 8;
@@ -108,14 +108,14 @@ pub fn change(bytes: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let mut fields = parse(bytes, DEPTH)?;
     let mut all = Vec::new();
     places(&mut fields, &mut |list, at| all.push(list[at].clone()));
-    let wanted = random.below(all.len());
+    let wanted = random.below(all.len().max(1));
     let chosen = all.get(wanted)?.clone();
     // Another field with the same kind of content.
     let alike: Vec<&Field> = all.iter().filter(|other| other.tag == chosen.tag).collect();
     let other = alike[random.below(alike.len())].value.clone();
     let action = random.below(8);
-    let number = random.number() as u64;
-    let (index, byte) = (random.below(usize::MAX), random.below(256) as u8);
+    let number = number(random) as u64;
+    let (index, byte) = (random.below(usize::MAX), random.next() as u8);
     let mut count = 0;
     places(&mut fields, &mut |list, at| {
         count += 1;

@@ -4,7 +4,7 @@
 //! its contents with another field. The layout is that of FlatBuffers' "Internals" document. Which fields are tables is not known
 //! without a schema; a field that can be read as a table, or as a vector of tables, is taken as one.
 
-use crate::Random;
+use crate::{self as shared, Random};
 
 /// The deepest level of tables that is looked at.
 const DEPTH: usize = 6;
@@ -69,10 +69,10 @@ pub fn change(bytes: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let mut places = Places::default();
     walk(bytes, number(bytes, 0)?, DEPTH, &mut places)?;
     let mut out = bytes.to_vec();
-    let mut pick = |list: &[usize]| list.get(random.below(list.len())).copied();
+    let mut pick = |list: &[usize]| list.get(random.below(list.len().max(1))).copied();
     let (entry, field, value) = (pick(&places.entries)?, pick(&places.fields)?, pick(&places.numbers));
     let tables = (pick(&places.tables), pick(&places.tables));
-    let wanted = random.number();
+    let wanted = shared::number(random);
     let put = |out: &mut [u8], at: usize, new: &[u8]| {
         if let Some(old) = out.get_mut(at..at + new.len()) {
             old.copy_from_slice(new);

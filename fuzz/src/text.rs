@@ -3,7 +3,7 @@
 //! Changes of a text of words and lines that leave it one: a word becomes another word of the text or a number, the part
 //! of a word behind its equals sign changes, and lines are removed, doubled and exchanged.
 
-use crate::Random;
+use crate::{number, Random};
 
 /// Changes one line or word.
 pub fn change(text: &str, random: &mut Random) -> String {
@@ -24,9 +24,9 @@ pub fn change(text: &str, random: &mut Random) -> String {
             lines.swap(line, other);
         }
         action => {
-            let (count, number) = (lines[line].len(), random.number().to_string());
+            let (count, number) = (lines[line].len(), number(random).to_string());
             let other = words[random.below(words.len())].clone();
-            if let Some(word) = lines[line].get_mut(random.below(count)) {
+            if let Some(word) = lines[line].get_mut(random.below(count.max(1))) {
                 match word.split_once('=').map(|(key, _)| key.to_owned()) {
                     Some(key) if action < 8 => *word = format!("{key}={number}"),
                     None if action < 6 => *word = number,

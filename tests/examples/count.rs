@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The last number is how often the task is run again, on a device that gives recorded answers; validation happens once,
-//! before. Callgrind counts the instructions of those runs alone, and lists the device's two functions apart:
+//! before. Callgrind counts the instructions of those runs alone, and lists the device's functions (`Double` and `Replay`) apart:
 //!
 //! ```text
 //! cargo build --release -p nvdla-tests --example count

@@ -18,8 +18,8 @@ const CONVOLUTION: [Block; 5] = [Block::Cdma, Block::Csc, Block::CmacA, Block::C
 /// A register access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// A read of that byte offset.
-    Read(u32),
+    /// A read of that byte offset, and its value.
+    Read(u32, u32),
     /// A write of that value to that byte offset.
     Write(u32, u32),
 }
@@ -239,11 +239,9 @@ impl Mock {
         self.raise([Status::RUBIK_DONE_STATUS0, Status::RUBIK_DONE_STATUS1][group].mask());
         true
     }
-}
 
-impl Hardware for Mock {
-    fn read(&mut self, offset: u32) -> u32 {
-        self.log.push(Access::Read(offset));
+    /// What a read of a register gives.
+    fn value(&mut self, offset: u32) -> u32 {
         let Some(block) = Block::at(self.config.family, offset) else { return 0 };
         let register = (offset % Block::SIZE) as u16;
         match (block, register) {
@@ -263,6 +261,14 @@ impl Hardware for Mock {
                 self.registers.get(&(block, group, register)).copied().unwrap_or(0)
             }
         }
+    }
+}
+
+impl Hardware for Mock {
+    fn read(&mut self, offset: u32) -> u32 {
+        let value = self.value(offset);
+        self.log.push(Access::Read(offset, value));
+        value
     }
 
     fn write(&mut self, offset: u32, value: u32) {

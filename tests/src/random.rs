@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The generator of random numbers of tests.
+//! The generator of random numbers of tests, and the loop over random graphs. Tests of crates without this one include the file by its path.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
 
 /// The same numbers in every run (xorshift64).
 #[derive(Clone, Debug)]
@@ -30,9 +32,17 @@ impl Random {
         self.0
     }
 
-    /// A number below `count`, which is not 0.
-    pub fn below(&mut self, count: usize) -> usize {
-        ((self.next() >> 20) % count as u64) as usize
+    /// A number below `count`, which is greater than 0.
+    ///
+    /// # Panics
+    ///
+    /// If it is not.
+    pub fn below<T: TryFrom<u64>>(&mut self, count: T) -> T
+    where
+        u64: TryFrom<T>,
+    {
+        let count = u64::try_from(count).ok().filter(|&count| count > 0).expect("a number below it exists");
+        T::try_from((self.next() >> 20) % count).ok().expect("the type of the limit holds it")
     }
 
     /// A number from `low` to `high`.
@@ -54,4 +64,20 @@ impl Random {
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }
+}
+
+/// Calls `test` with the seed of each random graph: `count` of them, or as many as `NVDLA_GRAPHS` says, from 1 or `NVDLA_SEED` on. A
+/// failure names its graph, and the other graphs are still tried. Returns the number of graphs.
+///
+/// # Panics
+///
+/// If `test` panics with a graph.
+pub fn for_each_graph(count: usize, mut test: impl FnMut(u64)) -> usize {
+    let number = |name: &str, default| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
+    let first = number("NVDLA_SEED", 1);
+    let count = number("NVDLA_GRAPHS", count as u64);
+    let fails = |seed: &u64| catch_unwind(AssertUnwindSafe(|| test(*seed))).is_err();
+    let wrong: Vec<u64> = (first..first + count).filter(fails).collect();
+    assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
+    count as usize
 }

@@ -4,7 +4,7 @@
 
 use nvdla_engine::{Cause, Engine, Hardware, Progress, Slot, SubmitError, Task, WriteCounter};
 use nvdla_tests::build::{address, table, Net, Shape};
-use nvdla_tests::drive::finish;
+use nvdla_tests::drive::{finish, Double};
 use nvdla_tests::mock::{Access, Mock};
 use nvdla_uapi::config::{Config, NV_FULL, NV_SMALL};
 use nvdla_uapi::desc::{Activation, Event, OpType, SdpOperandMode, SdpSubUnit, Stat};
@@ -372,31 +372,22 @@ fn a_task_without_operations_ends_at_once() {
     assert!(matches!(engine.process_events(&mut mock, 0), Progress::Ended(_)));
 }
 
-/// A device behind a link that is down.
-struct Gone;
-
-impl Hardware for Gone {
-    fn read(&mut self, _: u32) -> u32 {
-        u32::MAX
-    }
-
-    fn write(&mut self, _: u32, _: u32) {}
-}
-
 #[test]
 fn a_device_that_is_gone_completes_nothing() {
     let (mut engine, mut mock) = start(&NV_SMALL, &chain());
-    assert!(engine.interrupt(&mut Gone) && engine.is_gone());
-    assert!(matches!(engine.process_events(&mut Gone, 0), Progress::Waiting { poll: false }));
+    // A device behind a link that is down.
+    let gone = &mut Double((), |(): &mut (), _, _| u32::MAX);
+    assert!(engine.interrupt(gone) && engine.is_gone());
+    assert!(matches!(engine.process_events(gone, 0), Progress::Waiting { poll: false }));
     // Before the deadline.
-    let failure = engine.check_deadline(&mut Gone, 0).unwrap();
+    let failure = engine.check_deadline(gone, 0).unwrap();
     assert_eq!((failure.cause, failure.completed), (Cause::Gone, 0));
     let text = failure.to_string();
     assert!(text.starts_with("the device is gone (its registers read as all ones) after 0 of 6 operations"), "{text}");
     assert!(text.contains("operation 0 (CONV, group 0) was running, and its interrupt did not come"), "{text}");
-    assert!(engine.abort(&mut Gone).is_some() && !engine.is_idle(&mut Gone));
+    assert!(engine.abort(gone).is_some() && !engine.is_idle(gone));
     // Without a task the interrupt is another device's.
-    assert!(!engine.interrupt(&mut Gone));
+    assert!(!engine.interrupt(gone));
     engine.reset();
     assert!(!engine.is_gone());
     assert!(!engine.interrupt(&mut mock));
@@ -404,29 +395,18 @@ fn a_device_that_is_gone_completes_nothing() {
 
 #[test]
 fn a_device_is_idle_when_its_groups_and_bdma_are() {
-    /// Reads return zero, except for one register.
-    struct One(u32, u32);
-    impl Hardware for One {
-        fn read(&mut self, offset: u32) -> u32 {
-            if offset == self.0 {
-                self.1
-            } else {
-                0
-            }
-        }
-
-        fn write(&mut self, _: u32, _: u32) {}
-    }
+    // Reads return zero, except for one register.
+    let one = |at, value| Double((), move |(): &mut (), offset, _| if offset == at { value } else { 0 });
     let at = |config: &Config, block: Block, register: Register| {
         block.base(config.family).unwrap() + u32::from(register.offset)
     };
     let full: Engine<Vec<Slot>> = Engine::new(&NV_FULL);
     let status = at(&NV_FULL, Block::Bdma, bdma::STATUS);
-    assert!(full.is_idle(&mut One(status, bdma::STATUS::IDLE.put(true))));
-    assert!(!full.is_idle(&mut One(status, bdma::STATUS::GRP0_BUSY.put(true))));
+    assert!(full.is_idle(&mut one(status, bdma::STATUS::IDLE.put(true))));
+    assert!(!full.is_idle(&mut one(status, bdma::STATUS::GRP0_BUSY.put(true))));
     let small: Engine<Vec<Slot>> = Engine::new(&NV_SMALL);
-    assert!(small.is_idle(&mut One(0, 0)));
+    assert!(small.is_idle(&mut one(0, 0)));
     for block in [Block::Cdma, Block::SdpRdma, Block::Sdp, Block::Pdp, Block::Cdp] {
-        assert!(!small.is_idle(&mut One(at(&NV_SMALL, block, cdma::S_STATUS), 1)), "{block:?}");
+        assert!(!small.is_idle(&mut one(at(&NV_SMALL, block, cdma::S_STATUS), 1)), "{block:?}");
     }
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use nvdla_engine::{Buffer, Engine, Error, Hardware, OutOfRange, Progress, Slot, Task, TaskMemory};
+use nvdla_engine::{Buffer, Engine, Error, OutOfRange, Slot, Task, TaskMemory};
 use nvdla_model::device::Model;
 use nvdla_model::memory::{Memory, Port};
 use nvdla_model::operation::Finished;
@@ -16,6 +16,7 @@ use nvdla_uapi::reg::values::RamType;
 
 use super::base::{Base, Field};
 use super::{footprint, steps};
+use crate::drive::{drive, simulated};
 
 /// The device address of the first memory.
 pub const FIRST_ADDRESS: u64 = 0x1000_0000;
@@ -73,19 +74,6 @@ impl Memory for Memories {
         let (at, offset) = self.place(address, length)?;
         self.dirty[at] = true;
         self.areas[at].1.get_mut(offset..offset + length)
-    }
-}
-
-/// The engine's device: the model's registers.
-struct Window<'a>(&'a mut Model);
-
-impl Hardware for Window<'_> {
-    fn read(&mut self, offset: u32) -> u32 {
-        self.0.read(offset)
-    }
-
-    fn write(&mut self, offset: u32, value: u32) {
-        self.0.write(offset, value);
     }
 }
 
@@ -264,43 +252,46 @@ impl Bench {
     }
 
     fn run(&mut self, task: Task<Vec<Slot>>, observe: Observe<'_>) -> Result<Outcome, Violation> {
-        let (mut engine, mut model) = (Engine::new(self.config), Model::new(self.config));
-        if let Err(submission) = engine.submit(&mut Window(&mut model), task, 0, u64::MAX) {
+        let (mut engine, mut device) = (Engine::new(self.config), simulated(Model::new(self.config)));
+        if let Err(submission) = engine.submit(&mut device, task, 0, u64::MAX) {
             return Err(Violation(format!("a free engine does not take the task: {}", submission.error)));
         }
         let mut hash = Hash::default();
-        loop {
-            match engine.process_events(&mut Window(&mut model), 0) {
-                Progress::Completed { .. } | Progress::Waiting { poll: true } => continue,
-                Progress::Ended(task) => {
-                    if task.write_statistics(self).is_err() {
-                        return Err(Violation("statistics leave their list".into()));
-                    }
-                    self.slots = task.into_slots();
-                    return Ok(Outcome::Ran(hash.0));
+        let ended = drive(
+            &mut engine,
+            &mut device,
+            |_, _| {},
+            |engine, device, poll| {
+                if poll {
+                    return Ok(());
                 }
-                Progress::Idle => return Err(Violation("the engine forgot the task".into())),
-                Progress::Waiting { poll: false } => {}
-            }
-            while let Some(work) = model.start() {
-                let mut touched = std::mem::take(&mut self.touched);
-                touched.clear();
-                let mut recorder = Recorder::new(&mut self.memories, touched);
-                let finished = work.run(&mut recorder);
-                self.touched = recorder.finish();
-                observe(&finished, &self.touched);
-                self.hold(&finished)?;
-                hash.add(&finished);
-                model.finish(finished);
-            }
-            if let Some(stop) = model.take_stop() {
-                return Err(Violation(format!("stopped after acceptance: {stop}")));
-            }
-            if !engine.interrupt(&mut Window(&mut model)) {
-                let failure = engine.observe(&mut Window(&mut model)).map(|failure| failure.to_string());
-                return Err(Violation(format!("stuck after acceptance: {}", failure.unwrap_or_default())));
-            }
+                while let Some(work) = device.0.start() {
+                    let mut touched = std::mem::take(&mut self.touched);
+                    touched.clear();
+                    let mut recorder = Recorder::new(&mut self.memories, touched);
+                    let finished = work.run(&mut recorder);
+                    self.touched = recorder.finish();
+                    observe(&finished, &self.touched);
+                    self.hold(&finished)?;
+                    hash.add(&finished);
+                    device.0.finish(finished);
+                }
+                if let Some(stop) = device.0.take_stop() {
+                    return Err(Violation(format!("stopped after acceptance: {stop}")));
+                }
+                if !engine.interrupt(device) {
+                    let failure = engine.observe(device).map(|failure| failure.to_string());
+                    return Err(Violation(format!("stuck after acceptance: {}", failure.unwrap_or_default())));
+                }
+                Ok(())
+            },
+        );
+        let Some(task) = ended? else { return Err(Violation("the engine forgot the task".into())) };
+        if task.write_statistics(self).is_err() {
+            return Err(Violation("statistics leave their list".into()));
         }
+        self.slots = task.into_slots();
+        Ok(Outcome::Ran(hash.0))
     }
 
     /// Checks that an operation accessed only the task's buffers and the operation's footprint.

@@ -7,13 +7,14 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use nvdla_engine::{Engine, Hardware, Progress, Slot, Task};
+use nvdla_engine::{Engine, Hardware, Slot, Task};
 use nvdla_model::memory::Stop;
 use nvdla_model::simulation::{Measured, Simulation};
 use nvdla_rtl::{Selection, Simulator};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
 
+use crate::drive::{drive, simulated, Answer, Done, Double};
 use crate::hostile::bench::FIRST_ADDRESS;
 
 /// Bytes of memory from [`FIRST_ADDRESS`].
@@ -56,23 +57,10 @@ pub struct Ran {
     pub operations: Vec<(u32, OpType, Option<Measured>)>,
 }
 
-/// The engine's device.
-struct Window<'a>(&'a mut Simulator);
-
-impl Hardware for Window<'_> {
-    fn read(&mut self, offset: u32) -> u32 {
-        Simulation::read(self.0, offset)
-    }
-
-    fn write(&mut self, offset: u32, value: u32) {
-        Simulation::write(self.0, offset, value);
-    }
-}
-
 /// A simulator that runs one task after another.
 #[derive(Debug)]
 pub struct Rtl {
-    simulator: Simulator,
+    device: Double<Simulator, Answer<Simulator>>,
     engine: Engine<Vec<Slot>>,
     memory: File,
 }
@@ -93,18 +81,18 @@ impl Rtl {
         memory.set_len(MEMORY).map_err(failed)?;
         simulator.map(FIRST_ADDRESS, MEMORY, &memory, 0, 3, true).map_err(failed)?;
         let engine = Engine::new(simulator.config());
-        Ok(Self { simulator, engine, memory })
+        Ok(Self { device: simulated(simulator), engine, memory })
     }
 
     /// The configuration of the simulator.
     pub fn config(&self) -> &'static Config {
-        self.simulator.config()
+        self.device.0.config()
     }
 
     /// Brings the design and the scheduler to their states after reset.
     pub fn reset(&mut self) {
-        self.engine.abort(&mut Window(&mut self.simulator));
-        Simulation::reset(&mut self.simulator);
+        self.engine.abort(&mut self.device);
+        Simulation::reset(&mut self.device.0);
         self.engine.reset();
     }
 
@@ -134,8 +122,8 @@ impl Rtl {
                 _ => joined.push(range),
             }
         }
-        self.simulator.allow(Some(&joined)).map_err(failed)?;
-        let ran = self.drive(task, limit);
+        self.device.0.allow(Some(&joined)).map_err(failed)?;
+        let ran = self.perform(task, limit);
         if ran.is_err() {
             self.reset();
         }
@@ -145,51 +133,49 @@ impl Rtl {
         ran
     }
 
-    fn drive(&mut self, task: Task<Vec<Slot>>, limit: u64) -> Result<Ran, Trouble> {
-        let (start, mut ran) = (self.simulator.cycle(), Ran::default());
+    fn perform(&mut self, task: Task<Vec<Slot>>, limit: u64) -> Result<Ran, Trouble> {
+        let (start, mut operations) = (self.device.0.cycle(), Vec::new());
         self.engine
-            .submit(&mut Window(&mut self.simulator), task, 0, u64::MAX)
+            .submit(&mut self.device, task, 0, u64::MAX)
             .map_err(|submission| Trouble::Simulator(submission.error.to_string()))?;
-        loop {
-            let poll = match self.engine.process_events(&mut Window(&mut self.simulator), 0) {
-                Progress::Completed { operation, unit, .. } => {
-                    ran.operations.push((operation, unit, self.simulator.completed(unit)));
-                    continue;
-                }
-                Progress::Ended(_) => {
-                    ran.cycles = self.simulator.cycle() - start;
-                    // An assertion may have failed since the last run.
-                    return self.stopped().map_or(Ok(ran), Err);
-                }
-                Progress::Idle => return Err(Trouble::Simulator("the engine has lost the task".into())),
-                Progress::Waiting { poll } => poll,
-            };
-            let left = limit.saturating_sub(self.simulator.cycle() - start);
+        let completed = |device: &mut Double<Simulator, Answer<Simulator>>, (operation, _, unit): Done| {
+            operations.push((operation, unit, device.0.completed(unit)));
+        };
+        let ended = drive(&mut self.engine, &mut self.device, completed, |engine, device, poll| {
+            let left = limit.saturating_sub(device.0.cycle() - start);
             if left == 0 {
-                let doing = self.engine.observe(&mut Window(&mut self.simulator));
-                let doing = doing.map_or_else(String::new, |failure| failure.to_string());
-                return Err(Trouble::Deadline(format!("{limit} cycles: {doing}")));
+                return Err(Trouble::Deadline(format!("{limit} cycles{}", doing(engine, device))));
             }
-            self.simulator.run_cycles(if poll { left.min(POLL) } else { left });
-            if let Some(trouble) = self.stopped() {
+            device.0.run_cycles(if poll { left.min(POLL) } else { left });
+            if let Some(trouble) = stopped(engine, device) {
                 return Err(trouble);
             }
-            if self.simulator.interrupt() {
-                self.engine.interrupt(&mut Window(&mut self.simulator));
+            if device.0.interrupt() {
+                engine.interrupt(device);
             }
+            Ok(())
+        });
+        if ended?.is_none() {
+            return Err(Trouble::Simulator("the engine has lost the task".into()));
         }
+        let ran = Ran { cycles: self.device.0.cycle() - start, operations };
+        // An assertion may have failed since the last run.
+        stopped(&mut self.engine, &mut self.device).map_or(Ok(ran), Err)
     }
+}
 
-    /// What has stopped the design.
-    fn stopped(&mut self) -> Option<Trouble> {
-        let stop = self.simulator.take_stop()?;
-        let doing = self.engine.observe(&mut Window(&mut self.simulator));
-        let doing = doing.map_or_else(String::new, |failure| format!(" ({failure})"));
-        let text = format!("{stop}{doing}");
-        Some(match stop {
-            Stop::Fault(_) => Trouble::Outside(text),
-            Stop::Assertion { .. } => Trouble::Assertion(text),
-            _ => Trouble::Simulator(text),
-        })
-    }
+/// What the engine is doing, if it has a task.
+fn doing(engine: &mut Engine<Vec<Slot>>, device: &mut impl Hardware) -> String {
+    engine.observe(device).map_or_else(String::new, |failure| format!(" ({failure})"))
+}
+
+/// What has stopped the design.
+fn stopped(engine: &mut Engine<Vec<Slot>>, device: &mut Double<Simulator, Answer<Simulator>>) -> Option<Trouble> {
+    let stop = device.0.take_stop()?;
+    let text = format!("{stop}{}", doing(engine, device));
+    Some(match stop {
+        Stop::Fault(_) => Trouble::Outside(text),
+        Stop::Assertion { .. } => Trouble::Assertion(text),
+        _ => Trouble::Simulator(text),
+    })
 }

@@ -35,6 +35,10 @@ pub mod partition;
 pub mod passes;
 pub mod pipeline;
 pub mod quantize;
+#[allow(dead_code, unreachable_pub, reason = "the module of another crate, in which its items are public")]
+#[cfg(test)]
+#[path = "../../../tests/src/random.rs"]
+mod random;
 pub mod schedule;
 pub mod simplify;
 pub mod suggest;

@@ -5,6 +5,11 @@
 //!
 //! `NVDLA_GRAPHS` sets how many models are tried, `NVDLA_SEED` the first one's number.
 
+// The module of another crate, in which its items are public.
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../tests/src/random.rs"]
+mod random;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
@@ -20,35 +25,16 @@ use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::Session;
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::Precision;
+use random::{for_each_graph, Random};
 
 /// Channels, height and width of the tensors.
 const SHAPE: [usize; 4] = [1, 8, 6, 6];
 /// The operator that no reader knows: half of its input.
 const REFUSED: &str = "Half";
 
-/// The same numbers in every run (xorshift64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, count: usize) -> usize {
-        ((self.next() >> 20) % count as u64) as usize
-    }
-
-    /// From -1 to 1.
-    fn real(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
-    }
-
-    fn reals(&mut self, count: usize, factor: f32) -> Vec<f32> {
-        (0..count).map(|_| self.real() * factor).collect()
-    }
+/// Numbers from -`factor` to `factor`.
+fn reals(random: &mut Random, count: usize, factor: f32) -> Vec<f32> {
+    (0..count).map(|_| random.real() * factor).collect()
 }
 
 fn info(name: &str, shape: &[usize]) -> proto::ValueInfo {
@@ -70,7 +56,7 @@ struct Builder {
 impl Builder {
     fn constant(&mut self, shape: &[usize], factor: f32) -> String {
         let name = format!("w{}", self.graph.initializer.len());
-        let float_data = self.random.reals(shape.iter().product(), factor);
+        let float_data = reals(&mut self.random, shape.iter().product(), factor);
         let dims = shape.iter().map(|&extent| extent as i64).collect();
         self.graph.initializer.push(proto::Tensor {
             name: name.clone(),
@@ -144,7 +130,7 @@ impl Builder {
 }
 
 fn model(seed: u64) -> proto::Model {
-    let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let random = Random::new(seed);
     let graph = proto::Graph { name: "random".to_owned(), input: vec![info("x", &SHAPE)], ..Default::default() };
     let mut builder = Builder { graph, random, known: vec!["x".to_owned()] };
     let steps = 4 + builder.random.below(14);
@@ -250,19 +236,14 @@ fn decibels(found: &[f32], expected: &[f32]) -> f64 {
     10.0 * (power(&mut expected.iter().map(|&value| f64::from(value))) / noise.max(1e-30)).log10()
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 #[test]
 fn divided_models_give_the_same_results() {
     let (mut groups, mut both) = (0, 0);
-    let first = number("NVDLA_SEED", 1);
-    for seed in first..first + number("NVDLA_GRAPHS", 40) {
+    for_each_graph(40, |seed| {
         let model = model(seed);
         let survey = survey::of_model(&model, None, &Options::default(), false).unwrap();
-        let mut random = Random(seed | 1 << 40);
-        let x = random.reals(SHAPE.iter().product(), 1.0);
+        let mut random = Random::new(seed | 1 << 40);
+        let x = reals(&mut random, SHAPE.iter().product(), 1.0);
         let alone = Partition { reasons: vec![None; survey.nodes.len()], ..Default::default() };
         let expected = run(&survey, &alone, &NV_FULL, &x);
         let (config, precision, least) = match seed % 4 {
@@ -294,7 +275,7 @@ fn divided_models_give_the_same_results() {
         assert_eq!(json["groups"].as_array().map(Vec::len), Some(division.groups.len()));
         groups += division.groups.len();
         both += usize::from(!division.groups.is_empty() && inside.len() < survey.nodes.len());
-    }
+    });
     assert!(groups > 0 && both > 0, "no model was divided: {groups} groups, {both} models on both");
 }
 
@@ -309,7 +290,7 @@ fn a_float_model_in_int8_without_ranges_has_no_group_and_one_warning() {
 #[test]
 fn infinities_stay_on_the_processor() {
     let graph = proto::Graph { name: "mask".to_owned(), input: vec![info("x", &SHAPE)], ..Default::default() };
-    let mut b = Builder { graph, random: Random(1), known: Vec::new() };
+    let mut b = Builder { graph, random: Random::new(1), known: Vec::new() };
     let weights = b.constant(&[SHAPE[1], SHAPE[1], 3, 3], 0.2);
     let conv = |b: &mut Builder, x: &str| b.node("Conv", &[x, &weights], vec![ints("pads", &[1; 4])], &SHAPE);
     // A mask of infinities, a sum with it, and a softmax, between two convolutions.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use nvdla_inspect::report::{Location, Report};
 use nvdla_inspect::text::Text;
 use nvdla_runtime::loadable::{Interface, Loadable};
+use nvdla_tests::random::Random;
 
 fn lenet(config: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/lenet/lenet.{config}.nvdla"))
@@ -76,14 +77,8 @@ fn our_lenet() {
 fn damaged_descriptors() {
     let good = std::fs::read(lenet("nv_small")).unwrap();
     let loadable = Loadable::from_bytes(good.clone()).unwrap();
-    let mut state = 1u64;
-    let mut random = |below: usize| {
-        // xorshift64: the same numbers in every run.
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below as u64) as usize
-    };
+    let mut random = Random::new(1);
+    let mut random = |count: usize| random.below(count);
     let ranges: Vec<std::ops::Range<usize>> = loadable
         .blobs()
         .iter()

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use nvdla_model::device::Model;
 use nvdla_model::memory::{Memory, Port};
+use nvdla_tests::random::Random;
 use nvdla_trace::{find, Command, Trace};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
@@ -70,33 +71,23 @@ impl Memory for TraceMemory {
     }
 }
 
-/// Pseudo-random numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (self.0 >> 33) % limit
+/// A register's value, sometimes changed.
+fn change(random: &mut Random, value: u32, often: usize) -> u32 {
+    if !random.one_in(often) {
+        return value;
     }
-
-    /// Returns `value`, sometimes changed.
-    fn change(&mut self, value: u32, often: u64) -> u32 {
-        if self.below(often) != 0 {
-            return value;
-        }
-        match self.below(6) {
-            0 => value ^ (1 << self.below(32)),
-            1 => value.wrapping_add(1),
-            2 => value.wrapping_sub(1),
-            3 => self.below(1 << 32) as u32,
-            4 => 0,
-            _ => value << self.below(8),
-        }
+    match random.below(6) {
+        0 => value ^ (1 << random.below(32)),
+        1 => value.wrapping_add(1),
+        2 => value.wrapping_sub(1),
+        3 => random.next() as u32,
+        4 => 0,
+        _ => value << random.below(8),
     }
 }
 
 /// Plays the trace's writes with changes, without waiting.
-fn play_changed(trace: &Trace, config: &'static Config, random: &mut Random, often: u64) -> (usize, usize) {
+fn play_changed(trace: &Trace, config: &'static Config, random: &mut Random, often: usize) -> (usize, usize) {
     let mut memory = TraceMemory::new(trace);
     let mut model = Model::new(config);
     let (mut runs, mut stops) = (0, 0);
@@ -108,7 +99,7 @@ fn play_changed(trace: &Trace, config: &'static Config, random: &mut Random, oft
             }
             Command::Write(register, value) => {
                 let Some(base) = register.block.base(config.family) else { continue };
-                let value = random.change(*value, often);
+                let value = change(random, *value, often);
                 model.write(base + u32::from(register.register.register.offset), value);
                 runs += usize::from(model.run(&mut memory));
                 stops += std::iter::from_fn(|| model.take_stop()).count();
@@ -124,7 +115,7 @@ fn changed_traces_neither_panic_nor_reach_outside() {
     let Some(reference) = nvdla_tests::reference::folder() else { return };
     // More rounds than one find more: `NVDLA_ROUNDS=100 cargo test -p nvdla-trace --test changed`.
     let rounds = std::env::var("NVDLA_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let (mut played, mut ran, mut stopped) = (0, 0, 0);
     for (set, config) in [("nv_small", &NV_SMALL), ("nv_large", &NV_LARGE), ("nv_full_random", &NV_FULL)] {
         for folder in find(&reference.join("hw-traces").join(set)).unwrap() {

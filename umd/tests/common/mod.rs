@@ -241,16 +241,3 @@ pub fn small() -> write::Contents {
         ..Default::default()
     }
 }
-
-/// A generator with a fixed seed (xorshift64*): the same broken files on every machine.
-pub struct Random(pub u64);
-
-impl Random {
-    /// A number below `limit`.
-    pub fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
-    }
-}

@@ -165,17 +165,12 @@ mod tests {
     use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, Ranges, Unary};
     use crate::options::Options;
     use crate::pipeline::compile;
+    use crate::random::Random;
 
-    /// Numbers from -1 to 1 (xorshift64).
+    /// Numbers from -1 to 1.
     fn numbers(seed: u64, count: usize) -> Vec<f32> {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-        };
-        (0..count).map(|_| next()).collect()
+        let mut random = Random::new(seed);
+        (0..count).map(|_| random.real()).collect()
     }
 
     /// A residual block with a depthwise convolution, an average and a classifier.

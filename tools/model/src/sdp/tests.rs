@@ -14,6 +14,7 @@ use crate::memory::Stop;
 use crate::registers::Registers;
 use crate::stream::{Done, Samples, Stream};
 use crate::support::bytes::{bits, noise, set, Bytes};
+use crate::support::random::Random;
 use crate::support::sdp_copy::{copy, INPUT};
 use nvdla_uapi::isa::Isa;
 
@@ -22,48 +23,27 @@ const OPERANDS: [u32; 3] = [0x18_0000, 0x1c_0000, 0x20_0000];
 const OUTPUT: u32 = 0x28_0000;
 const SIZE: usize = 0x20_0000;
 
-/// A stream of random numbers.
-struct Random(u64);
+fn word(random: &mut Random) -> u32 {
+    (random.next() >> 32) as u32
+}
 
-impl Random {
-    fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (self.0 >> 32) as u32
+/// Bits of any magnitude.
+fn any_bits(random: &mut Random) -> u32 {
+    let bits = word(random) >> random.below(32);
+    if random.one_in(2) {
+        bits
+    } else {
+        bits.wrapping_neg()
     }
+}
 
-    fn below(&mut self, limit: u32) -> u32 {
-        self.next() % limit
-    }
-
-    /// True with a probability of one in `times`.
-    fn once_in(&mut self, times: u32) -> bool {
-        self.below(times) == 0
-    }
-
-    /// One of the values.
-    fn pick<T: Copy>(&mut self, values: &[T]) -> T {
-        values[self.below(values.len() as u32) as usize]
-    }
-
-    /// Bits of any magnitude.
-    fn bits(&mut self) -> u32 {
-        let shift = self.below(32);
-        let bits = self.next() >> shift;
-        if self.once_in(2) {
-            bits
-        } else {
-            bits.wrapping_neg()
-        }
-    }
-
-    /// An fp32 that can occur in the data path, including special values.
-    fn float(&mut self) -> u32 {
-        match self.below(40) {
-            0 => self.next(),
-            1 => 0x7f80_0000 | (self.next() & 0x8000_0000),
-            2 => self.next() & 0x8000_0000,
-            _ => (self.next() & 0x80ff_ffff) + 0x3e00_0000 + (self.below(8) << 24),
-        }
+/// An fp32 that can occur in the data path, including special values.
+fn any_float(random: &mut Random) -> u32 {
+    match random.below(40) {
+        0 => word(random),
+        1 => 0x7f80_0000 | (word(random) & 0x8000_0000),
+        2 => word(random) & 0x8000_0000,
+        _ => (word(random) & 0x80ff_ffff) + 0x3e00_0000 + (random.below(8) << 24),
     }
 }
 
@@ -80,13 +60,12 @@ struct Case {
 
 impl Case {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
-        let random = &mut random;
+        let random = &mut Random::new(seed);
         let config = random.pick(&[&NV_FULL, &NV_FULL, &NV_FULL, &NV_LARGE, &NV_MEDIUM_512, &NV_SMALL]);
         let full = config.name == "nv_full";
-        let on_flying = random.once_in(2);
+        let on_flying = random.one_in(2);
         // Operations as in networks: sums, products and ReLU, without counters.
-        let simple = random.once_in(2);
+        let simple = random.one_in(2);
         let int8 = [Precision::Int8; 3];
         let [input, processing, output] = if full {
             use Precision::{Fp16, Int16, Int8};
@@ -105,18 +84,18 @@ impl Case {
         } else {
             int8
         };
-        let (width, height) = match random.below(4) {
+        let (width, height): (u32, u32) = match random.below(4) {
             0 => (1, 1),
             1 => (1 + random.below(200), 1 + random.below(2)),
             _ => (1 + random.below(20), 1 + random.below(9)),
         };
-        let (width, height, winograd) = if full && on_flying && random.once_in(8) {
+        let (width, height, winograd) = if full && on_flying && random.one_in(8) {
             (width.next_multiple_of(2), height.next_multiple_of(4), true)
         } else {
             (width, height, false)
         };
-        let channels = 1 + random.below(if width * height == 1 { 2000 } else { 70 });
-        let batch = if full && on_flying && !winograd && random.once_in(8) { 1 + random.below(3) } else { 1 };
+        let channels: u32 = 1 + random.below(if width * height == 1 { 2000 } else { 70 });
+        let batch = if full && on_flying && !winograd && random.one_in(8) { 1 + random.below(3) } else { 1 };
 
         let mut case = Self {
             config,
@@ -129,7 +108,7 @@ impl Case {
         let atom = config.memory_atomic;
         let lanes = if processing == Precision::Int8 { atom } else { atom / 2 };
         let surfaces = channels.div_ceil(lanes);
-        let to_pdp = batch == 1 && !winograd && random.once_in(6);
+        let to_pdp = batch == 1 && !winograd && random.one_in(6);
 
         for registers in [&mut case.rdma, &mut case.sdp] {
             let (width_register, height_register, channel_register) = if registers.block() == Block::Sdp {
@@ -142,7 +121,7 @@ impl Case {
             set(registers, &extents);
         }
         let mut stride = |atoms: u32, atom: u32| {
-            let gap = if random.once_in(2) { 0 } else { atom * random.below(3) };
+            let gap = if random.one_in(2) { 0 } else { atom * random.below(3) };
             atoms * atom + gap
         };
         let line = stride(width, atom);
@@ -184,9 +163,9 @@ impl Case {
                         | random.below(2) << 3
                         | (batch - 1) << 8,
                 ),
-                (reg::D_CVT_OFFSET, if random.once_in(2) { 0 } else { random.bits() }),
-                (reg::D_CVT_SCALE, if random.once_in(3) { 1 } else { random.next() & 0xffff }),
-                (reg::D_CVT_SHIFT, if random.once_in(3) { 0 } else { random.below(64) }),
+                (reg::D_CVT_OFFSET, if random.one_in(2) { 0 } else { any_bits(random) }),
+                (reg::D_CVT_SCALE, if random.one_in(3) { 1 } else { word(random) & 0xffff }),
+                (reg::D_CVT_SHIFT, if random.one_in(3) { 0 } else { random.below(64) }),
                 (reg::D_PERF_ENABLE, if simple { 0 } else { random.pick(&[0, 0xf]) }),
             ],
         );
@@ -221,7 +200,7 @@ impl Case {
             ),
         ];
         for (unit, (cfg, base, line_stride, surface_stride)) in dma.into_iter().enumerate() {
-            let two_bytes = float || random.once_in(2);
+            let two_bytes = float || random.one_in(2);
             let data_use = random.pick(&[0, 1, 2, 2]);
             let per_element = random.below(2);
             let components = if data_use == 2 { 2 } else { 1 };
@@ -234,25 +213,25 @@ impl Case {
             ];
             set(&mut self.rdma, &values);
             // The operands that this unit may take from memory.
-            let alu_memory = u32::from(data_use != 0 && !random.once_in(3));
-            let mul_memory = u32::from(data_use != 1 && !random.once_in(3));
-            let bypass = u32::from(random.once_in(3));
+            let alu_memory = u32::from(data_use != 0 && !random.one_in(3));
+            let mul_memory = u32::from(data_use != 1 && !random.one_in(3));
+            let bypass = u32::from(random.one_in(3));
             let algorithm = if simple {
                 2
-            } else if unit == 2 && random.once_in(4) {
+            } else if unit == 2 && random.one_in(4) {
                 3
             } else {
                 random.below(3)
             };
-            let mul_bypass = u32::from(random.once_in(2) || (simple && random.once_in(2)));
-            let prelu = if simple && random.once_in(2) { 0 } else { random.below(2) };
+            let mul_bypass = u32::from(random.one_in(2) || (simple && random.one_in(2)));
+            let prelu = if simple && random.one_in(2) { 0 } else { random.below(2) };
             // ReLU or, in Y, the lookup.
-            let last_bypass = u32::from(random.once_in(2) || (simple && unit == 2 && !random.once_in(4)));
+            let last_bypass = u32::from(random.one_in(2) || (simple && unit == 2 && !random.one_in(4)));
             let unit_cfg =
                 bypass | random.below(2) << 1 | algorithm << 2 | mul_bypass << 4 | prelu << 5 | last_bypass << 6;
             let most = if simple { 12 } else { 64 };
-            let shift = if random.once_in(2) { 0 } else { random.below(most) };
-            let alu_shift = if random.once_in(2) { 0 } else { random.below(most) };
+            let shift = if random.one_in(2) { 0 } else { random.below(most) };
+            let alu_shift = if random.one_in(2) { 0 } else { random.below(most) };
             match unit {
                 0 | 1 => {
                     let registers = if unit == 0 {
@@ -275,27 +254,27 @@ impl Case {
                     let values = [
                         unit_cfg,
                         alu_memory | alu_shift << 8,
-                        random.bits() & 0xffff,
+                        any_bits(random) & 0xffff,
                         mul_memory | shift << 8,
-                        random.bits() & 0xffff,
+                        any_bits(random) & 0xffff,
                     ];
                     for (register, value) in registers.into_iter().zip(values) {
                         self.sdp.set(register, value);
                     }
                 }
                 _ => {
-                    let value = |random: &mut Random| if float { random.float() } else { random.bits() };
+                    let value = |random: &mut Random| if float { any_float(random) } else { any_bits(random) };
                     let values = [
                         (reg::D_DP_EW_CFG, unit_cfg),
                         (reg::D_DP_EW_ALU_CFG, alu_memory | random.below(2) << 1),
                         (reg::D_DP_EW_ALU_SRC_VALUE, value(random)),
-                        (reg::D_DP_EW_ALU_CVT_OFFSET_VALUE, random.bits()),
-                        (reg::D_DP_EW_ALU_CVT_SCALE_VALUE, random.bits() & 0xffff),
+                        (reg::D_DP_EW_ALU_CVT_OFFSET_VALUE, any_bits(random)),
+                        (reg::D_DP_EW_ALU_CVT_SCALE_VALUE, any_bits(random) & 0xffff),
                         (reg::D_DP_EW_ALU_CVT_TRUNCATE_VALUE, random.below(64)),
                         (reg::D_DP_EW_MUL_CFG, mul_memory | random.below(2) << 1),
                         (reg::D_DP_EW_MUL_SRC_VALUE, value(random)),
-                        (reg::D_DP_EW_MUL_CVT_OFFSET_VALUE, random.bits()),
-                        (reg::D_DP_EW_MUL_CVT_SCALE_VALUE, random.bits() & 0xffff),
+                        (reg::D_DP_EW_MUL_CVT_OFFSET_VALUE, any_bits(random)),
+                        (reg::D_DP_EW_MUL_CVT_SCALE_VALUE, any_bits(random) & 0xffff),
                         (reg::D_DP_EW_MUL_CVT_TRUNCATE_VALUE, random.below(64)),
                         (reg::D_DP_EW_TRUNCATE_VALUE, random.pick(&[0, 1, 8, 31, 61, 62, 63, 64, 1023])),
                     ];
@@ -309,11 +288,11 @@ impl Case {
         for (table, entries) in [(0, 65), (1, 257)] {
             self.state.tables.write_access(1 << 17 | table << 16);
             for _ in 0..entries {
-                self.state.tables.write_data(random.bits());
+                self.state.tables.write_data(any_bits(random));
             }
         }
         let float = self.sdp.get(reg::D_DATA_FORMAT) & 3 == Precision::Fp16 as u32;
-        let mut limit = || if float { random.float() } else { random.bits() };
+        let mut limit = || if float { any_float(random) } else { any_bits(random) };
         let limits = [
             (reg::S_LUT_LE_START, limit()),
             (reg::S_LUT_LE_END, limit()),
@@ -324,12 +303,12 @@ impl Case {
         let small = |random: &mut Random| random.pick(&[0, 1, 2, 4, 8, 16, 33, 0xff, 0xf8, 0x80, 0x7f]);
         let info = small(random) | small(random) << 8 | small(random) << 16;
         let values = [
-            (reg::S_LUT_CFG, random.next() & 0x71),
+            (reg::S_LUT_CFG, word(random) & 0x71),
             (reg::S_LUT_INFO, info),
-            (reg::S_LUT_LE_SLOPE_SCALE, random.next()),
-            (reg::S_LUT_LE_SLOPE_SHIFT, random.next() & 0x3ff),
-            (reg::S_LUT_LO_SLOPE_SCALE, random.next()),
-            (reg::S_LUT_LO_SLOPE_SHIFT, random.next() & 0x3ff),
+            (reg::S_LUT_LE_SLOPE_SCALE, word(random)),
+            (reg::S_LUT_LE_SLOPE_SHIFT, word(random) & 0x3ff),
+            (reg::S_LUT_LO_SLOPE_SCALE, word(random)),
+            (reg::S_LUT_LO_SLOPE_SHIFT, word(random) & 0x3ff),
         ];
         set(&mut self.sdp, &values);
     }
@@ -338,7 +317,7 @@ impl Case {
 fn stream(random: &mut Random, processing: Precision, sizes: [u32; 5]) -> Stream {
     let [width, height, channels, lanes, batch] = sizes.map(|size| size as usize);
     let samples = batch * channels.div_ceil(lanes) * height * width * lanes;
-    let small = random.once_in(2);
+    let small = random.one_in(2);
     Stream {
         width,
         height,
@@ -346,10 +325,12 @@ fn stream(random: &mut Random, processing: Precision, sizes: [u32; 5]) -> Stream
         lanes,
         batch,
         samples: if processing == Precision::Fp16 {
-            Samples::Float((0..samples).map(|_| f32::from_bits(random.float())).collect())
+            Samples::Float((0..samples).map(|_| f32::from_bits(any_float(random))).collect())
         } else {
             Samples::Int(
-                (0..samples).map(|_| if small { random.bits() as i32 >> 10 } else { random.bits() as i32 }).collect(),
+                (0..samples)
+                    .map(|_| if small { any_bits(random) as i32 >> 10 } else { any_bits(random) as i32 })
+                    .collect(),
             )
         },
     }
@@ -398,7 +379,7 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
                 return None;
             }
             let mut halves = vec![[0; 2]; samples.len()];
-            let mut random = Random(!seed | 1);
+            let mut random = Random::new(!seed | 1);
             for (position, range, begins) in pieces(stream, seed) {
                 if begins {
                     BoundsSink::begin(&sink, position);
@@ -406,8 +387,9 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
                 let samples = &samples[range.clone()];
                 // Bounds near and far, and at the sum itself.
                 let mut beside = |by: f32| -> Vec<f32> {
-                    let mut one =
-                        |&sample: &f32| sample + by * sample.abs() * [0.0, 1e-7, 1e-4, 0.3][random.next() as usize % 4];
+                    let mut one = |&sample: &f32| {
+                        sample + by * sample.abs() * [0.0, 1e-7, 1e-4, 0.3][word(&mut random) as usize % 4]
+                    };
                     samples.iter().map(&mut one).map(|bound| bound.clamp(f32::MIN, f32::MAX)).collect()
                 };
                 let (low, high) = (beside(-1.0), beside(1.0));
@@ -431,14 +413,14 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
 fn pieces(stream: &Stream, seed: u64) -> impl Iterator<Item = (Position, std::ops::Range<usize>, bool)> + '_ {
     let elements = stream.width * stream.height;
     let surfaces = stream.surfaces();
-    let mut random = Random(seed | 1);
+    let mut random = Random::new(seed | 1);
     let mut done = 0;
     std::iter::from_fn(move || {
         let (number, first) = (done / elements, done % elements);
         if number == stream.batch * surfaces {
             return None;
         }
-        let count = (1 + random.next() as usize % 40).min(elements - first);
+        let count = (1 + word(&mut random) as usize % 40).min(elements - first);
         let position = Position { batch: number / surfaces, surface: number % surfaces, first, index: number % 3 };
         let range = done * stream.lanes..(done + count) * stream.lanes;
         done += count;
@@ -509,15 +491,15 @@ fn any_registers_give_a_result_or_an_error() {
     let mut memory = Bytes { base: 0, bytes: noise(3, 0x1_0000) };
     let mut performed = 0;
     for seed in 0..3000 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let (mut rdma, mut sdp) = (Registers::reset(Block::SdpRdma), Registers::reset(Block::Sdp));
         for registers in [&mut rdma, &mut sdp] {
             for described in registers.block().registers() {
-                registers.set(described.register, random.next() & described.register.writable);
+                registers.set(described.register, word(&mut random) & described.register.writable);
             }
         }
         // Without these changes nearly all operations are refused or access memory outside.
-        let small = |random: &mut Random, mask: u32| random.next() & mask;
+        let small = |random: &mut Random, mask: u32| word(random) & mask;
         let sizes = [small(&mut random, 0xf), small(&mut random, 0xf), small(&mut random, 0x3f)];
         let strides = [small(&mut random, 0x1e0), small(&mut random, 0x1e0)];
         for (registers, extents, address, lines) in [
@@ -544,14 +526,14 @@ fn any_registers_give_a_result_or_an_error() {
             registers.set(ram, RamType::Mcif as u32);
         }
         let processing = random.below(3);
-        let flying = random.next() & 1;
+        let flying = word(&mut random) & 1;
         rdma.set(rdma_reg::D_FEATURE_MODE_CFG, flying | processing << 2 | processing << 4);
         sdp.set(reg::D_DATA_FORMAT, processing | random.below(3) << 2);
-        if random.once_in(2) {
+        if random.one_in(2) {
             for register in [reg::D_DP_BS_ALU_CFG, reg::D_DP_BS_MUL_CFG, reg::D_DP_BN_ALU_CFG, reg::D_DP_BN_MUL_CFG] {
                 sdp.set(register, sdp.get(register) & !1);
             }
-            sdp.set(reg::D_FEATURE_MODE_CFG, flying | random.next() & 0xa);
+            sdp.set(reg::D_FEATURE_MODE_CFG, flying | word(&mut random) & 0xa);
         }
         let input = (flying == 1).then(|| {
             let precision = [Precision::Int8, Precision::Int16, Precision::Fp16][processing as usize];

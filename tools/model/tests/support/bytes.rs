@@ -13,6 +13,8 @@ use nvdla_model::memory::{disjoint, Memory, Port, Span};
 use nvdla_model::registers::Registers;
 use nvdla_model::stream::{Samples, Stream};
 
+use super::random::Random;
+
 /// Bytes of primary memory at an address; the secondary memory has none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bytes {
@@ -56,12 +58,9 @@ pub(crate) fn formats() -> impl Strategy<Value = (&'static Config, Precision)> {
 }
 
 /// Pseudo-random bytes, the same for the same seed.
-pub(crate) fn noise(mut seed: u64, length: usize) -> Vec<u8> {
-    let mut byte = || {
-        seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (seed >> 56) as u8
-    };
-    (0..length).map(|_| byte()).collect()
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..length).map(|_| random.next() as u8).collect()
 }
 
 /// Sets several registers.

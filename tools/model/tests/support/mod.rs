@@ -4,4 +4,8 @@
 
 pub(crate) mod bytes;
 pub(crate) mod program;
+// The module of another crate, in which its items are public.
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../../tests/src/random.rs"]
+pub(crate) mod random;
 pub(crate) mod sdp_copy;

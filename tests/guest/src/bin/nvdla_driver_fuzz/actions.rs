@@ -7,35 +7,36 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use nvdla_guest::drm::{raw, read_write, GEM_CLOSE, PRIME_FD_TO_HANDLE, PRIME_HANDLE_TO_FD};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{now_ns, record, ACCESS, QUERY, SUBMIT, WAIT};
+use nvdla_tests::random::Random;
 use nvdla_uapi::ioctl::{self as first, MemHandle, SubmitArgs, SubmitTask};
 use nvdla_uapi::queue::{Address, Submit, Task, Wait, GEM_CREATE_SRAM, SUBMIT_OUT_FENCE, SUBMIT_URGENT};
 
 use crate::program::{Program, LISTS};
-use crate::rng::Rng;
 use crate::tally::Count;
+use crate::wrong::number;
 
 /// Does one random action.
-pub(crate) fn one(program: &Program, rng: &mut Rng) {
-    match rng.below(20) {
+pub(crate) fn one(program: &Program, random: &mut Random) {
+    match random.below(20) {
         0..=7 => {
-            descriptors(program, rng);
-            submit(program, rng);
+            descriptors(program, random);
+            submit(program, random);
         }
         8 | 9 => {
-            descriptors(program, rng);
-            submit_first(program, rng);
+            descriptors(program, random);
+            submit_first(program, random);
         }
         10 => mend(program),
-        11 | 12 => wait(program, rng),
-        13 => anything(program, rng),
-        14 => buffers(program, rng),
-        15 => share(program, rng),
+        11 | 12 => wait(program, random),
+        13 => anything(program, random),
+        14 => buffers(program, random),
+        15 => share(program, random),
         16 => {
             let _ = program.node.query();
             let _ = program.node.fdinfo();
         }
-        17 => fenced(program, rng),
-        _ => descriptors(program, rng),
+        17 => fenced(program, random),
+        _ => descriptors(program, random),
     }
 }
 
@@ -47,40 +48,40 @@ fn mend(program: &Program) {
 }
 
 /// Changes a few bytes of the descriptors, most often addresses and sizes.
-fn descriptors(program: &Program, rng: &mut Rng) {
-    if rng.one_in(2) {
+fn descriptors(program: &Program, random: &mut Random) {
+    if random.one_in(2) {
         mend(program);
     }
-    for _ in 0..rng.below(4) {
-        let list = rng.below(LISTS as u64 + 1) as usize;
+    for _ in 0..random.below(4) {
+        let list = random.below(LISTS + 1);
         let length = program.good[list].len() as u64;
         if length == 0 {
             continue;
         }
-        let width = rng.pick(&[1, 2, 4, 8]);
-        let offset = rng.below(length) as usize / width * width;
-        let value = rng.number().to_le_bytes();
+        let width = random.pick(&[1, 2, 4, 8]);
+        let offset = random.below(length) as usize / width * width;
+        let value = number(random).to_le_bytes();
         program.lists[list].write(offset, &value[..width]);
     }
 }
 
 /// The addresses of a task, of which some are usually wrong.
-fn addresses(program: &Program, rng: &mut Rng) -> Vec<Address> {
+fn addresses(program: &Program, random: &mut Random) -> Vec<Address> {
     let mut addresses = program.addresses.clone();
-    if rng.one_in(4) {
-        let at = rng.below(addresses.len() as u64) as usize;
-        match rng.below(5) {
+    if random.one_in(4) {
+        let at = random.below(addresses.len());
+        match random.below(5) {
             // Tasks must not name buffers that the virtual device does not know, so no handle is used that may become such a
             // buffer.
-            0 => addresses[at].handle = rng.pick(&[0, u32::MAX, 1 << 20]),
-            1 => addresses[at].handle = rng.pick(&program.addresses).handle,
-            2 => addresses[at].offset = rng.number(),
-            3 => addresses[at].offset = rng.below(9) * 512,
-            _ => addresses[at].flags = rng.number() as u32,
+            0 => addresses[at].handle = random.pick(&[0, u32::MAX, 1 << 20]),
+            1 => addresses[at].handle = random.pick(&program.addresses).handle,
+            2 => addresses[at].offset = number(random),
+            3 => addresses[at].offset = random.below(9) * 512,
+            _ => addresses[at].flags = number(random) as u32,
         }
     }
-    if rng.one_in(20) {
-        addresses.truncate(rng.below(addresses.len() as u64 + 1) as usize);
+    if random.one_in(20) {
+        addresses.truncate(random.below(addresses.len() + 1));
     }
     addresses
 }
@@ -102,43 +103,43 @@ fn call<T: Copy>(program: &Program, number: u64, argument: &mut T) -> nvdla_gues
     nvdla_guest::drm::call(program.node.fd(), number, argument)
 }
 
-fn submit(program: &Program, rng: &mut Rng) {
-    let lists: Vec<_> = (0..=rng.below(4)).map(|_| addresses(program, rng)).collect();
+fn submit(program: &Program, random: &mut Random) {
+    let lists: Vec<_> = (0..=random.below(4)).map(|_| addresses(program, random)).collect();
     let mut tasks: Vec<Task> = lists.iter().map(|list| record(list)).collect();
-    if rng.one_in(10) {
-        let at = rng.below(tasks.len() as u64) as usize;
-        match rng.below(5) {
-            0 => tasks[at].addresses = rng.number(),
-            1 => tasks[at].num_addresses = rng.number() as u32,
-            2 => tasks[at].address_size = rng.number() as u32,
-            3 => tasks[at].flags = rng.number() as u32,
-            _ => tasks[at].reserved = rng.number() as u32,
+    if random.one_in(10) {
+        let at = random.below(tasks.len());
+        match random.below(5) {
+            0 => tasks[at].addresses = number(random),
+            1 => tasks[at].num_addresses = number(random) as u32,
+            2 => tasks[at].address_size = number(random) as u32,
+            3 => tasks[at].flags = number(random) as u32,
+            _ => tasks[at].reserved = number(random) as u32,
         }
     }
     let mut submit = Submit {
         tasks: tasks.as_ptr() as u64,
         num_tasks: tasks.len() as u32,
         task_size: size_of::<Task>() as u32,
-        flags: if rng.one_in(3) { SUBMIT_OUT_FENCE } else { 0 } | if rng.one_in(4) { SUBMIT_URGENT } else { 0 },
-        deadline_ns: if rng.one_in(3) { now_ns() + rng.below(50_000_000) } else { 0 },
+        flags: if random.one_in(3) { SUBMIT_OUT_FENCE } else { 0 } | if random.one_in(4) { SUBMIT_URGENT } else { 0 },
+        deadline_ns: if random.one_in(3) { now_ns() + random.below(50_000_000) } else { 0 },
         ..Submit::default()
     };
-    if rng.one_in(10) {
-        match rng.below(14) {
-            0 => submit.tasks = rng.number(),
-            1 => submit.num_tasks = rng.number() as u32,
-            2 => submit.task_size = rng.number() as u32,
-            3 => submit.in_fences = rng.number(),
-            4 => submit.num_in_fences = rng.number() as u32,
-            5 => submit.flags = rng.number() as u32,
-            6 => submit.deadline_ns = rng.number(),
-            7 => submit.in_syncs = rng.number(),
-            8 => submit.num_in_syncs = rng.number() as u32,
-            9 => submit.out_syncs = rng.number(),
-            10 => submit.num_out_syncs = rng.number() as u32,
-            11 => submit.sync_size = rng.number() as u32,
-            12 => submit.out_fence = rng.number() as i32,
-            _ => submit.reserved = rng.number() as u32,
+    if random.one_in(10) {
+        match random.below(14) {
+            0 => submit.tasks = number(random),
+            1 => submit.num_tasks = number(random) as u32,
+            2 => submit.task_size = number(random) as u32,
+            3 => submit.in_fences = number(random),
+            4 => submit.num_in_fences = number(random) as u32,
+            5 => submit.flags = number(random) as u32,
+            6 => submit.deadline_ns = number(random),
+            7 => submit.in_syncs = number(random),
+            8 => submit.num_in_syncs = number(random) as u32,
+            9 => submit.out_syncs = number(random),
+            10 => submit.num_out_syncs = number(random) as u32,
+            11 => submit.sync_size = number(random) as u32,
+            12 => submit.out_fence = number(random) as i32,
+            _ => submit.reserved = number(random) as u32,
         }
     }
     // If the list is longer than the vector, the kernel reads the memory after it: it gets a fault or random data.
@@ -148,9 +149,9 @@ fn submit(program: &Program, rng: &mut Rng) {
         return;
     }
     let fence = asked.then(|| own(submit.out_fence)).flatten();
-    if rng.one_in(2) {
+    if random.one_in(2) {
         let now = now_ns();
-        let deadline_ns = now + rng.below(400_000_000);
+        let deadline_ns = now + random.below(400_000_000);
         let mut wait = Wait { sequence: submit.sequence, deadline_ns, ..Wait::default() };
         program.tally.add(Count::Calls);
         if call(program, WAIT, &mut wait).is_ok() {
@@ -158,7 +159,7 @@ fn submit(program: &Program, rng: &mut Rng) {
         }
     }
     if let Some(fence) = fence {
-        let _ = fence::poll_ms(fence.as_fd(), rng.below(20) as u16);
+        let _ = fence::poll_ms(fence.as_fd(), random.below(20) as u16);
         let _ = fence::info(fence.as_raw_fd());
     }
 }
@@ -169,8 +170,8 @@ fn own(fd: i32) -> Option<OwnedFd> {
     (fd > 2).then(|| unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) })
 }
 
-fn submit_first(program: &Program, rng: &mut Rng) {
-    let addresses = addresses(program, rng);
+fn submit_first(program: &Program, random: &mut Random) {
+    let addresses = addresses(program, random);
     let mut fds = Vec::new();
     let mut list = Vec::new();
     for address in addresses {
@@ -180,28 +181,28 @@ fn submit_first(program: &Program, rng: &mut Rng) {
         list.push(MemHandle { handle, reserved: address.flags, offset: address.offset });
         fds.extend(fd);
     }
-    if !list.is_empty() && rng.one_in(10) {
-        let at = rng.below(list.len() as u64) as usize;
-        list[at].handle = rng.pick(&[0, 1, u32::MAX, program.node.fd() as u32, 9999]);
+    if !list.is_empty() && random.one_in(10) {
+        let at = random.below(list.len());
+        list[at].handle = random.pick(&[0, 1, u32::MAX, program.node.fd() as u32, 9999]);
     }
     let mut task = SubmitTask {
         num_addresses: list.len() as u32,
-        timeout: rng.below(100) as u32,
+        timeout: random.below(100) as u32,
         address_list: list.as_ptr() as u64,
     };
-    let mut args = SubmitArgs { num_tasks: 1, version: rng.below(2) as u32, ..SubmitArgs::default() };
-    if rng.one_in(10) {
-        match rng.below(5) {
-            0 => task.num_addresses = rng.number() as u32,
-            1 => task.address_list = rng.number(),
-            2 => args.num_tasks = rng.number() as u16,
-            3 => args.version = rng.number() as u32,
-            _ => args.flags = rng.number() as u16,
+    let mut args = SubmitArgs { num_tasks: 1, version: random.below(2) as u32, ..SubmitArgs::default() };
+    if random.one_in(10) {
+        match random.below(5) {
+            0 => task.num_addresses = number(random) as u32,
+            1 => task.address_list = number(random),
+            2 => args.num_tasks = number(random) as u16,
+            3 => args.version = number(random) as u32,
+            _ => args.flags = number(random) as u16,
         }
     }
     args.tasks = std::ptr::from_ref(&task) as u64;
-    if rng.one_in(50) {
-        args.tasks = rng.number();
+    if random.one_in(50) {
+        args.tasks = number(random);
     }
     let result = call(program, first::SUBMIT.into(), &mut args);
     if taken(program, &result) {
@@ -209,58 +210,58 @@ fn submit_first(program: &Program, rng: &mut Rng) {
     }
 }
 
-fn wait(program: &Program, rng: &mut Rng) {
-    let mut wait = Wait { sequence: rng.below(300), deadline_ns: now_ns() + rng.below(20_000_000), ..Wait::default() };
-    if rng.one_in(10) {
-        wait.sequence = rng.number();
+fn wait(program: &Program, random: &mut Random) {
+    let mut wait =
+        Wait { sequence: random.below(300), deadline_ns: now_ns() + random.below(20_000_000), ..Wait::default() };
+    if random.one_in(10) {
+        wait.sequence = number(random);
     }
     program.tally.add(Count::Calls);
     let _ = call(program, WAIT, &mut wait);
-    let handle = rng.pick(&program.addresses).handle;
-    let flags = if rng.one_in(8) { rng.number() as u32 } else { rng.below(8) as u32 };
-    let _ = program.node.access(handle, flags, now_ns() + rng.below(2_000_000));
+    let handle = random.pick(&program.addresses).handle;
+    let flags = if random.one_in(8) { number(random) as u32 } else { random.below(8) as u32 };
+    let _ = program.node.access(handle, flags, now_ns() + random.below(2_000_000));
 }
 
 /// Calls any of the driver's ioctls, or a number that it does not have, with any bytes or an invalid pointer.
-fn anything(program: &Program, rng: &mut Rng) {
-    let number = rng.pick(&[QUERY, SUBMIT, WAIT, ACCESS, first::SUBMIT.into(), first::GEM_MMAP.into(), 0, 0]);
-    let number =
-        if number == 0 { read_write(b'd', 0x40 + rng.below(32) as u32, rng.below(200) as usize) } else { number };
+fn anything(program: &Program, random: &mut Random) {
+    let known = random.pick(&[QUERY, SUBMIT, WAIT, ACCESS, first::SUBMIT.into(), first::GEM_MMAP.into(), 0, 0]);
+    let request = if known == 0 { read_write(b'd', 0x40 + random.below(32) as u32, random.below(200)) } else { known };
     // ioctls that make or destroy handles are left out, because they would affect the other threads.
     let makes = [first::GEM_CREATE, first::GEM_DESTROY].map(|number| number & 0xff);
-    if makes.contains(&(number as u32 & 0xff)) {
+    if makes.contains(&(request as u32 & 0xff)) {
         return;
     }
-    let mut bytes: [u64; 32] = std::array::from_fn(|_| if rng.one_in(2) { 0 } else { rng.number() });
+    let mut bytes: [u64; 32] = std::array::from_fn(|_| if random.one_in(2) { 0 } else { number(random) });
     program.tally.add(Count::Calls);
-    let pointer = match rng.below(8) {
+    let pointer = match random.below(8) {
         0 => 0,
-        1 => u64::MAX - rng.below(64),
-        2 => 0xffff_8000_0000_0000 + rng.below(1 << 40),
+        1 => u64::MAX - random.below(64),
+        2 => 0xffff_8000_0000_0000 + random.below(1 << 40),
         _ => bytes.as_mut_ptr() as u64,
     };
     // SAFETY: the argument has as many bytes as any of these ioctl numbers encodes, and the driver's ioctls write nothing beyond
     // their argument.
-    let _ = unsafe { raw(program.node.fd(), number, pointer) };
+    let _ = unsafe { raw(program.node.fd(), request, pointer) };
 }
 
 /// Makes, maps and frees a buffer that no task names, and uses handles that do not exist.
-fn buffers(program: &Program, rng: &mut Rng) {
-    let size = if rng.one_in(2) { rng.number() } else { 1 + rng.below(1 << 18) };
+fn buffers(program: &Program, random: &mut Random) {
+    let size = if random.one_in(2) { number(random) } else { 1 + random.below(1 << 18) };
     // Large buffers that can be allocated would take memory from other programs.
     if !(1 << 22..1 << 31).contains(&size) {
         program.tally.add(Count::Calls);
-        let flags = if rng.one_in(3) { GEM_CREATE_SRAM } else { rng.pick(&[0, 0, 2]) };
+        let flags = if random.one_in(3) { GEM_CREATE_SRAM } else { random.pick(&[0, 0, 2]) };
         if let Ok(handle) = program.node.create_with(size, flags) {
             if let Ok(offset) = program.node.map_offset(handle) {
-                let length = if rng.one_in(4) { rng.below(1 << 20) as usize } else { 4096 };
-                let offset = if rng.one_in(8) { rng.below(1 << 36) & !4095 } else { offset };
+                let length = if random.one_in(4) { random.below(1 << 20) as usize } else { 4096 };
+                let offset = if random.one_in(8) { random.below(1 << 36) & !4095 } else { offset };
                 if let Ok(mut map) = program.node.map(offset, length.max(1)) {
-                    if !map.is_empty() && rng.one_in(2) {
+                    if !map.is_empty() && random.one_in(2) {
                         map[0] = 1;
                     }
                     // Sometimes the handle is closed first.
-                    if rng.one_in(2) {
+                    if random.one_in(2) {
                         let _ = program.node.destroy(handle);
                         return;
                     }
@@ -269,36 +270,37 @@ fn buffers(program: &Program, rng: &mut Rng) {
             let _ = program.node.destroy(handle);
         }
     }
-    let _ = program.node.map_offset(rng.number() as u32 | 1 << 20);
-    let _ = program.node.destroy(rng.number() as u32 | 1 << 20);
-    let mut close = [(rng.number() | 1 << 20) & 0xffff_ffff, 0];
+    let _ = program.node.map_offset(number(random) as u32 | 1 << 20);
+    let _ = program.node.destroy(number(random) as u32 | 1 << 20);
+    let mut close = [(number(random) | 1 << 20) & 0xffff_ffff, 0];
     let _ = call(program, GEM_CLOSE, &mut close);
 }
 
 /// Exports and imports existing and missing buffers.
-fn share(program: &Program, rng: &mut Rng) {
+fn share(program: &Program, random: &mut Random) {
     program.tally.add(Count::Calls);
-    if let Ok(fd) = program.node.export(rng.pick(&program.addresses).handle) {
+    if let Ok(fd) = program.node.export(random.pick(&program.addresses).handle) {
         let _ = program.node.import(fd.as_raw_fd());
     }
-    for number in [PRIME_HANDLE_TO_FD, PRIME_FD_TO_HANDLE] {
-        let mut prime = [(rng.number() | 1 << 20) as u32, rng.number() as u32, (rng.number() as i32 | 1 << 20) as u32];
-        let _ = call(program, number, &mut prime);
+    for request in [PRIME_HANDLE_TO_FD, PRIME_FD_TO_HANDLE] {
+        let mut prime =
+            [(number(random) | 1 << 20) as u32, number(random) as u32, (number(random) as i32 | 1 << 20) as u32];
+        let _ = call(program, request, &mut prime);
     }
 }
 
 /// Submits tasks that wait for a fence that is signalled, fails, or belongs to a task of the same program.
-fn fenced(program: &Program, rng: &mut Rng) {
+fn fenced(program: &Program, random: &mut Random) {
     let Ok(timeline) = Timeline::new() else { return };
     let Ok(gate) = timeline.fence(1) else { return };
     let task = record(&program.addresses);
-    let fds = [gate.as_raw_fd(), if rng.one_in(8) { rng.number() as i32 } else { gate.as_raw_fd() }];
+    let fds = [gate.as_raw_fd(), if random.one_in(8) { number(random) as i32 } else { gate.as_raw_fd() }];
     let mut submit = Submit {
         tasks: std::ptr::from_ref(&task) as u64,
         num_tasks: 1,
         task_size: size_of::<Task>() as u32,
         in_fences: fds.as_ptr() as u64,
-        num_in_fences: 1 + rng.below(2) as u32,
+        num_in_fences: 1 + random.below(2) as u32,
         flags: SUBMIT_OUT_FENCE,
         ..Submit::default()
     };
@@ -307,9 +309,9 @@ fn fenced(program: &Program, rng: &mut Rng) {
         return;
     }
     let Some(fence) = own(submit.out_fence) else { return };
-    if rng.one_in(2) {
+    if random.one_in(2) {
         let _ = timeline.advance(1);
     }
     drop(timeline);
-    let _ = fence::poll_ms(fence.as_fd(), rng.below(30) as u16);
+    let _ = fence::poll_ms(fence.as_fd(), random.below(30) as u16);
 }

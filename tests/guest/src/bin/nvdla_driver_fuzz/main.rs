@@ -11,10 +11,10 @@
 mod actions;
 mod arguments;
 mod program;
-mod rng;
 mod structured;
 mod tally;
 mod worker;
+mod wrong;
 
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -24,9 +24,9 @@ use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::node::{nodes, Node};
 use nvdla_guest::system::{self, insert_module, remove_module, Messages};
 use nvdla_guest::test_task::TestTask;
+use nvdla_tests::random::Random;
 
 use arguments::{Arguments, Outcome, RANGES};
-use rng::Rng;
 use tally::{Count, Tally};
 
 /// The time limit of a task in milliseconds, short because hung tasks must not use up the run.
@@ -68,21 +68,21 @@ fn supervise(arguments: &Arguments) -> Outcome {
     let (before, memory) = (control.counts(), figures()?);
     let mut messages = Messages::from_now()?;
     let tally = Tally::create()?;
-    let mut rng = Rng::new(arguments.seed);
+    let mut random = Random::new(arguments.seed);
     let mut programs = Vec::new();
     for number in 0..arguments.programs {
-        programs.push(start(arguments, number, rng.next())?);
+        programs.push(start(arguments, number, random.next())?);
     }
     let begin = Instant::now();
     let (mut kills, mut deaths, mut faults, mut shown) = (0, 0, 0, 0);
     let mut complaints = Vec::new();
     while begin.elapsed() < Duration::from_secs(arguments.seconds) && complaints.is_empty() {
-        std::thread::sleep(Duration::from_millis(200 + rng.below(800)));
-        if !arguments.structured && rng.one_in(3) {
-            let number = rng.below(programs.len() as u64) as usize;
+        std::thread::sleep(Duration::from_millis(200 + random.below(800)));
+        if !arguments.structured && random.one_in(3) {
+            let number = random.below(programs.len());
             programs[number].kill()?;
             programs[number].wait()?;
-            programs[number] = start(arguments, number, rng.next())?;
+            programs[number] = start(arguments, number, random.next())?;
             kills += 1;
         }
         for (number, program) in programs.iter_mut().enumerate() {
@@ -93,16 +93,16 @@ fn supervise(arguments: &Arguments) -> Outcome {
                     }
                     continue;
                 }
-                *program = start(arguments, number, rng.next())?;
+                *program = start(arguments, number, random.next())?;
                 deaths += 1;
             }
         }
         if !arguments.structured {
-            control.set(Knob::Delay, if rng.one_in(2) { 0 } else { rng.below(3000) as u32 });
+            control.set(Knob::Delay, if random.one_in(2) { 0 } else { random.below(3000) });
         }
-        if !arguments.structured && rng.one_in(4) {
+        if !arguments.structured && random.one_in(4) {
             let knobs = [Knob::Hang, Knob::Lose, Knob::Refuse, Knob::Spurious];
-            control.set(knobs[rng.below(4) as usize], 1);
+            control.set(knobs[random.below(4)], 1);
             faults += 1;
         }
         let said = messages.read()?;

@@ -5,12 +5,12 @@
 use nvdla_guest::control::Control;
 use nvdla_guest::node::{nodes, Buffer, Node};
 use nvdla_tests::build::{every_unit, Net};
+use nvdla_tests::random::Random;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::queue::Address;
 use nvdla_uapi::reg::values::Precision;
 
 use crate::arguments::RANGES;
-use crate::rng::Rng;
 use crate::tally::{Count, Tally};
 
 /// A page.
@@ -58,13 +58,13 @@ fn allow(control: &Control, entry: usize, buffer: &mut Buffer) -> std::io::Resul
 }
 
 impl Program {
-    pub(crate) fn new(number: usize, rng: &mut Rng) -> Result<Self, Box<dyn std::error::Error>> {
+    pub(crate) fn new(number: usize, random: &mut Random) -> Result<Self, Box<dyn std::error::Error>> {
         let path = nodes().into_iter().next().ok_or("there is no device")?;
         let node = Node::open(&path)?;
         let control = Control::open(&node.device()?)?;
         let name = node.config()?;
         let config = Config::by_name(&name).ok_or("an unknown configuration")?;
-        let precision = if config.rubik && rng.one_in(2) { Precision::Fp16 } else { Precision::Int8 };
+        let precision = if config.rubik && random.one_in(2) { Precision::Fp16 } else { Precision::Int8 };
         let net: Net = every_unit(config, precision);
         let good = net.buffers();
         let (mut addresses, mut lists, mut maps) = (Vec::new(), Vec::new(), Vec::new());

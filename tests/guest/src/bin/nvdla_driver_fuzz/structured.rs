@@ -13,11 +13,11 @@ use nvdla_guest::node::{nodes, Buffer, Node, Options};
 use nvdla_tests::hostile::base::own;
 use nvdla_tests::hostile::run::Plan;
 use nvdla_tests::hostile::{Base, Bench};
+use nvdla_tests::random::Random;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::queue::{Address, Sync, ACCESS_END, ACCESS_WRITE, ADDRESS_READ, ADDRESS_WRITE, GEM_CREATE_CACHED};
 
 use crate::arguments::{Arguments, Outcome, RANGES};
-use crate::rng::Rng;
 use crate::tally::{Count, Tally};
 
 /// The number of random networks with tasks to change. Compiling takes time in a virtual machine.
@@ -42,13 +42,13 @@ impl Loaded {
         base: &Base,
         path: &std::path::Path,
         program: usize,
-        rng: &mut Rng,
+        random: &mut Random,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let node = Node::open(path)?;
         let control = Control::open(&node.device()?)?;
         let mut buffers = Vec::new();
         for (entry, bytes) in base.areas.iter().enumerate() {
-            let mut buffer = node.buffer_with(bytes.len(), rng.pick(&[0, GEM_CREATE_CACHED]))?;
+            let mut buffer = node.buffer_with(bytes.len(), random.pick(&[0, GEM_CREATE_CACHED]))?;
             let address = control.address(&mut buffer.map)?;
             control.allow(program * RANGES + entry, address, bytes.len() as u64);
             buffers.push(buffer);
@@ -61,22 +61,22 @@ impl Loaded {
     }
 
     /// Submits the task in the bench. Returns `None` if the driver refuses it, else its status.
-    fn submit(&mut self, bench: &Bench, tally: &Tally, rng: &mut Rng) -> nvdla_guest::drm::Result<Option<i32>> {
+    fn submit(&mut self, bench: &Bench, tally: &Tally, random: &mut Random) -> nvdla_guest::drm::Result<Option<i32>> {
         for (buffer, bytes) in self.buffers.iter_mut().zip(bench.areas()) {
             self.node.access(buffer.handle, ACCESS_WRITE, u64::MAX >> 1)?;
             buffer.map.copy_from_slice(bytes);
             self.node.access(buffer.handle, ACCESS_WRITE | ACCESS_END, 0)?;
         }
         let address = |&(area, offset, _): &(usize, u64, u64)| {
-            let flags = rng.pick(&[0, 0, ADDRESS_READ, ADDRESS_WRITE]);
+            let flags = random.pick(&[0, 0, ADDRESS_READ, ADDRESS_WRITE]);
             Address { handle: self.buffers[area].handle, flags, offset }
         };
         let addresses: Vec<_> = bench.entries.iter().map(address).collect();
         let sync = [Sync { handle: self.sync, ..Sync::default() }];
         let options = Options {
-            out_fence: rng.one_in(3),
-            urgent: rng.one_in(3),
-            out_syncs: if rng.one_in(3) { &sync } else { &[] },
+            out_fence: random.one_in(3),
+            urgent: random.one_in(3),
+            out_syncs: if random.one_in(3) { &sync } else { &[] },
             ..Options::default()
         };
         tally.add(Count::Calls);
@@ -104,16 +104,16 @@ pub(crate) fn run(arguments: &Arguments, program: usize) -> Outcome {
     corpus.retain(|base| base.steps <= STEPS && base.bytes() <= BYTES && base.areas.len() <= RANGES);
     let (plan, tally) = (Plan::new(corpus, arguments.seed), Tally::open()?);
     let (mut bench, mut number) = (Bench::new(config), 0);
-    let mut rng = Rng::new(arguments.seed);
+    let mut random = Random::new(arguments.seed);
     while Instant::now() < end {
         let base = plan.base(number);
         bench.load(base);
-        let mut loaded = Loaded::new(base, &path, program, &mut rng)?;
+        let mut loaded = Loaded::new(base, &path, program, &mut random)?;
         tally.add(Count::Opened);
         // The valid task first.
         let mut changes = vec!["unchanged".to_owned()];
         loop {
-            if let Err(what) = check(&mut loaded, &bench, &tally, &mut rng) {
+            if let Err(what) = check(&mut loaded, &bench, &tally, &mut random) {
                 tally.add(Count::Badly);
                 eprintln!("task {number} of seed {}, {}: {}: {what}", arguments.seed, base.name, changes.join("; "));
             }
@@ -132,12 +132,12 @@ pub(crate) fn run(arguments: &Arguments, program: usize) -> Outcome {
 }
 
 /// Submits a task. The error says what is wrong with the driver's answer.
-fn check(loaded: &mut Loaded, bench: &Bench, tally: &Tally, rng: &mut Rng) -> Result<(), String> {
+fn check(loaded: &mut Loaded, bench: &Bench, tally: &Tally, random: &mut Random) -> Result<(), String> {
     let verdict = bench.verdict();
     if verdict.as_ref().is_ok_and(|&steps| steps > STEPS) {
         return Ok(());
     }
-    let answer = loaded.submit(bench, tally, rng).map_err(|error| error.to_string())?;
+    let answer = loaded.submit(bench, tally, random).map_err(|error| error.to_string())?;
     match (verdict, answer) {
         (Ok(_), Some(0)) => {
             tally.add(Count::Well);

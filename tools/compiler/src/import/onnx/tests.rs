@@ -3,6 +3,7 @@
 use super::*;
 use crate::float;
 use crate::ir::{Op, Quantization, Unary};
+use crate::random::Random;
 
 fn value(name: &str, dims: &[i64]) -> proto::ValueInfo {
     let dim = |&extent: &i64| proto::Dimension { dim_value: Some(extent), dim_param: String::new() };
@@ -415,11 +416,8 @@ fn changed_bytes_are_a_consistent_model_or_an_error() {
         [integers("one", &[1]), integers("three", &[3]), integers("to", &[1, -1]), tensor("m", &[50, 2], &[0.5; 100])];
     let good = model(nodes, constants.into(), "y").encode_to_vec();
     read(good.clone().into(), None, &Options::default()).unwrap();
-    let mut state = 1u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below
-    };
+    let mut random = Random::new(1);
+    let mut random = |count: usize| random.below(count);
     let mut accepted = 0;
     for _ in 0..20_000 {
         let mut bytes = good.clone();
