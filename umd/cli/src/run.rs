@@ -6,7 +6,7 @@ use crate::args::Args;
 use crate::failure::{cannot, problem, Context, Failure, Shown};
 use crate::{exit, inputs, json, outputs, progress, report};
 use nvdla_runtime::compare::Comparison;
-use nvdla_runtime::device::{self, Device, Kind, Recording, Selection, Shared};
+use nvdla_runtime::device::{self, Device, Kind, Recording, Selection};
 use nvdla_runtime::files;
 use nvdla_runtime::image::{is_picture, ENDINGS};
 use nvdla_runtime::labels::Labels;
@@ -16,7 +16,7 @@ use nvdla_runtime::operations::races::Edge;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_runtime::program::sentence;
 use nvdla_runtime::session::{dump_to, Completed, RunOptions, Session};
-use nvdla_runtime::{ErrorKind, Network};
+use nvdla_runtime::ErrorKind;
 use nvdla_uapi::config::Config;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -103,26 +103,24 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     };
 
     let reason = opened.reason;
-    let network = Network::new(Arc::clone(&loadable), &Shared::new(opened.device))?;
-    let mut context = network.context()?;
+    let mut session = Session::new(Arc::clone(&loadable), opened.device)?;
     if args.order {
-        for Edge { task, from, to } in context.session()?.order()? {
+        for Edge { task, from, to } in session.order()? {
             info!("task {task}: operation {to} waits until operation {from} is complete");
         }
     }
-    let session = context.session()?;
     if let Some(pictures) = pictures {
         for picture in pictures {
             let folder = args.output_dir.as_ref().zip(picture.file_name()).map(|(folder, name)| folder.join(name));
             let one = Args { image: vec![picture], output_dir: folder, ..args.clone() };
             let names = outputs::names(&one, &loadable, false)?;
-            let outputs = outputs::Outputs::new(&one, session, labels.clone(), false, names)?;
-            rounds(&one, (&loadable, config), session, reason.clone(), &outputs, Watch::default())?;
+            let outputs = outputs::Outputs::new(&one, &session, labels.clone(), false, names)?;
+            rounds(&one, (&loadable, config), &mut session, reason.clone(), &outputs, Watch::default())?;
         }
         return Ok(());
     }
-    let outputs = outputs::Outputs::new(args, session, labels, dimg, names)?;
-    rounds(args, (&loadable, config), session, reason, &outputs, Watch { comparison, profile, recording })
+    let outputs = outputs::Outputs::new(args, &session, labels, dimg, names)?;
+    rounds(args, (&loadable, config), &mut session, reason, &outputs, Watch { comparison, profile, recording })
 }
 
 /// What is made of the runs beside their outputs.
