@@ -4,6 +4,7 @@
 
 mod cache;
 mod command;
+mod figures;
 mod package;
 mod rtl;
 mod series;
@@ -34,6 +35,8 @@ enum Task {
     Rtl(rtl::Arguments),
     /// Writes the driver as a series of patches for the kernel's tree
     Series(series::Arguments),
+    /// Runs the commands that print the figures of docs/performance.md, and writes what they print
+    Figures(figures::Arguments),
     /// Builds the packages that users install: a Python wheel and Debian packages
     Package(package::Arguments),
 }
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Task::Module(arguments) => vm::module(&arguments),
         Task::Rtl(arguments) => rtl::run(&arguments),
         Task::Series(arguments) => series::run(&arguments),
+        Task::Figures(arguments) => figures::run(&arguments),
         Task::Package(arguments) => package::build(&arguments),
     };
     match done {
