@@ -169,7 +169,7 @@ mod tests {
 
     /// Numbers from -1 to 1.
     fn numbers(seed: u64, count: usize) -> Vec<f32> {
-        let mut random = Random::new(seed);
+        let mut random = Random::from_state(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         (0..count).map(|_| random.real()).collect()
     }
 
