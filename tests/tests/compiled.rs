@@ -13,7 +13,8 @@ use nvdla_compiler::evaluate::loss::Loss;
 use nvdla_compiler::float;
 use nvdla_compiler::import::model::Model;
 use nvdla_compiler::ir::{
-    Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Quantization, Range, Ranges, TensorId, Unary,
+    Binary, Convolution, Coordinates, Graph, Op, Padding, Pool, PoolKind, Quantization, Range, Ranges, Resize,
+    ResizeMode, Rounding, TensorId, Unary,
 };
 use nvdla_compiler::net::step::{Kind, Step};
 use nvdla_compiler::options::{Bytes, Optimize, Options, Winograd};
@@ -353,6 +354,129 @@ fn in_fp16(graph: &Graph, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let compiled = compile(graph, &Ranges::new(), &options).unwrap();
     let preprocess = vec![None; inputs.len()];
     nvdla_compiler::evaluate::measure::Measured::new(&compiled, &preprocess).unwrap().run(inputs).unwrap()
+}
+
+/// The outputs of a graph of one input in fp16, beside those in real numbers, in decibels.
+fn fp16_decibels(graph: &Graph, seed: u64) -> f64 {
+    let mut random = Random::new(seed);
+    let rounded = |random: &mut Random| half::to_f32(half::from_f32(random.real()));
+    let values: Vec<f32> = (0..graph.tensor(graph.inputs[0]).elements()).map(|_| rounded(&mut random)).collect();
+    let expected = float::run(graph, std::slice::from_ref(&values), &mut |_, _| {}).unwrap();
+    let mut loss = Loss::default();
+    in_fp16(graph, &[values]).iter().zip(&expected).for_each(|(found, expected)| loss.add(found, expected));
+    loss.decibels()
+}
+
+/// A graph as [`chain`] compiles it is near to real numbers in fp16, too.
+fn exact_and_near(input: [usize; 3], add: impl Fn(&mut Builder, TensorId) -> TensorId) {
+    let mut builder = Builder::new("near", 7);
+    let [c, h, w] = input;
+    let data = builder.graph.input("data", &[1, c, h, w]).unwrap();
+    let last = add(&mut builder, data);
+    builder.graph.outputs.push(last);
+    let decibels = fp16_decibels(&builder.graph, 9);
+    assert!(decibels > 50.0, "{decibels} dB in fp16");
+    chain(input, add);
+}
+
+/// Poolings of elements that are apart: by strides that share factors with the distance, with padding, and with windows behind the
+/// last one of the output.
+#[test]
+fn dilated_poolings_are_exact() {
+    let cases = [
+        (PoolKind::Max, [3, 3], [1, 1], [2, 2], [2; 4], [8, 12, 13]),
+        (PoolKind::Max, [2, 2], [2, 2], [2, 2], [0; 4], [5, 12, 12]),
+        (PoolKind::Max, [3, 3], [3, 2], [2, 4], [2, 4, 2, 4], [16, 20, 21]),
+        (PoolKind::Max, [10, 3], [1, 1], [2, 1], [4, 1, 4, 1], [8, 24, 9]),
+        (PoolKind::Max, [2, 2], [1, 1], [2, 3], [0, 0, 2, 3], [4, 7, 9]),
+        (PoolKind::Average { count_include_pad: false }, [3, 2], [1, 1], [2, 3], [2, 1, 2, 0], [6, 14, 15]),
+    ];
+    for (kind, kernel, stride, dilation, [top, left, bottom, right], input) in cases {
+        exact_and_near(input, |builder, data| {
+            let pool = Pool { kind, kernel, stride, padding: Padding { top, left, bottom, right } };
+            let made = builder.convolution_1x1(data, input[0]).unwrap();
+            builder.add(Op::DilatedPool(pool, dilation), &[made]).unwrap()
+        });
+    }
+}
+
+/// Resizes by factors that are no whole numbers, to smaller sizes, and with four elements along each axis.
+#[test]
+fn resizes_whose_weights_repeat_are_exact() {
+    let half = Coordinates::HalfPixel;
+    let cases = [
+        (ResizeMode::Cubic(-0.75), half, [2.0, 2.0], [8, 10, 12]),
+        (ResizeMode::Cubic(-0.5), half, [0.5, 3.0], [4, 12, 5]),
+        (ResizeMode::Cubic(-0.75), Coordinates::Asymmetric, [1.5, 0.5], [8, 10, 12]),
+        (ResizeMode::Bilinear, half, [1.5, 0.5], [40, 12, 24]),
+        (ResizeMode::Nearest(Rounding::Floor), Coordinates::Asymmetric, [0.5, 0.25], [40, 12, 24]),
+        (ResizeMode::Nearest(Rounding::HalfDown), half, [1.5, 2.0], [40, 12, 24]),
+    ];
+    for (mode, coordinates, scales, input) in cases {
+        exact_and_near(input, |builder, data| {
+            let size = [0, 1].map(|axis| (input[1 + axis] as f32 * scales[axis]) as usize);
+            builder.add(Op::Resize(Resize { mode, coordinates, scales, size }), &[data]).unwrap()
+        });
+    }
+}
+
+/// One constant per element, of tensors that are larger than those of a product with a matrix.
+#[test]
+fn constants_per_element_are_exact() {
+    for binary in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min] {
+        for (shape, first) in [(vec![1, 12, 20, 21], false), (vec![20, 21], true), (vec![12, 1, 21], false)] {
+            exact_and_near([12, 20, 21], |builder, data| {
+                let constant = builder.constant(&shape, 0.5, 0.1);
+                let made = builder.convolution_1x1(data, 12).unwrap();
+                let inputs = if first { [constant, made] } else { [made, constant] };
+                let y = builder.add(Op::Binary(binary), &inputs).unwrap();
+                builder.add(Op::Unary(Unary::Relu), &[y]).unwrap()
+            });
+        }
+    }
+}
+
+/// A step is 0 or 1, also without tables, and where it chooses between two tensors.
+#[test]
+fn steps_choose() {
+    for config in Config::ALL {
+        let mut graph = Graph::new("steps");
+        let x = graph.input("x", &[1, 8, 6, 6]).unwrap();
+        let step = graph.add("step", Op::Unary(Unary::Step(0.25)), &[x], "step").unwrap();
+        let chosen = graph.add("chosen", Op::Binary(Binary::Mul), &[step, x], "chosen").unwrap();
+        graph.outputs.extend([step, chosen]);
+        let values: Vec<f32> = (0..288u16).map(|k| f32::from(k * 37 % 288) / 100.0 - 1.44).collect();
+        let measured = Measured::new(&graph, [Ok(vec![values.clone()])]).unwrap().ranges(Method::Max);
+        let compiled = compile(&graph, &measured, &Options::new(config)).unwrap();
+        check(&compiled, config, &mut Random::new(8), "steps");
+        let mut model = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &[None]).unwrap();
+        let found = model.run(std::slice::from_ref(&values)).unwrap();
+        // An argument within half a step of its integers may lie on either side.
+        for (k, x) in values.iter().enumerate().filter(|(_, x)| (*x - 0.25).abs() > 0.007) {
+            let expected = f32::from(*x > 0.25);
+            assert!((found[0][k] - expected).abs() < 0.01, "{}: step({x}) = {}", config.name, found[0][k]);
+            assert!((found[1][k] - expected * x).abs() < 0.02, "{}: {} of {x}", config.name, found[1][k]);
+        }
+    }
+}
+
+/// Values around a large mean, from which a normalisation takes it: the factor is rounded to half precision, and its error is not that
+/// of the mean.
+#[test]
+fn a_large_addend_costs_no_precision() {
+    let mut graph = Graph::new("normalised");
+    let x = graph.input("x", &[1, 4, 8, 8]).unwrap();
+    let factors = graph.add_constant("factors", &[1, 4, 1, 1], vec![0.731, -0.333, 1.17, 0.0519]).unwrap();
+    let addends: Vec<f32> = [0.731, -0.333, 1.17, 0.0519].iter().map(|factor| 0.3 - 1000.4 * factor).collect();
+    let addends = graph.add_constant("addends", &[1, 4, 1, 1], addends).unwrap();
+    let y = graph.add("scaled", Op::Binary(Binary::Mul), &[x, factors], "scaled").unwrap();
+    let y = graph.add("moved", Op::Binary(Binary::Add), &[y, addends], "moved").unwrap();
+    graph.outputs.push(y);
+    let values: Vec<f32> = (0..256u16).map(|k| 996.0 + f32::from(k * 37 % 17) / 2.0).collect();
+    let expected = float::run(&graph, std::slice::from_ref(&values), &mut |_, _| {}).unwrap();
+    let mut loss = Loss::default();
+    loss.add(&in_fp16(&graph, &[values])[0], &expected[0]);
+    assert!(loss.decibels() > 60.0, "{} dB", loss.decibels());
 }
 
 /// Channels of a tensor of five dimensions: the dimensions between the permuted dimension and the lines move with it.

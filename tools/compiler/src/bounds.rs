@@ -51,7 +51,7 @@ pub(crate) fn bounds_from(graph: &Graph, known: impl Fn(TensorId) -> Option<Boun
                 let (low, high) = of(1);
                 joined([of_unary(Unary::LeakyRelu(low), x), of_unary(Unary::LeakyRelu(high), x)])
             }
-            Op::Pool(pool) => {
+            Op::Pool(pool) | Op::DilatedPool(pool, _) => {
                 let padded =
                     pool.kind == PoolKind::Average { count_include_pad: true } && pool.padding != Padding::default();
                 if padded {
@@ -122,7 +122,8 @@ fn of_unary(unary: Unary, (low, high): Bounds) -> Bounds {
         Unary::Sin | Unary::Cos => return (-1.0, 1.0),
         Unary::Reciprocal if low <= 0.0 && high >= 0.0 => return UNKNOWN,
         Unary::XLogX => return UNKNOWN,
-        Unary::Log | Unary::Sqrt if low < 0.0 => return UNKNOWN,
+        Unary::Log | Unary::Sqrt | Unary::Power(_) if low < 0.0 => return UNKNOWN,
+        Unary::Power(power) if low == 0.0 && power < 0.0 => return UNKNOWN,
         _ => &[],
     };
     let at = |x: f32| match unary {
@@ -243,6 +244,9 @@ mod tests {
             Unary::Round,
             Unary::Threshold(1.0),
             Unary::Threshold(-1.0),
+            Unary::Step(0.3),
+            Unary::Power(0.7),
+            Unary::Power(-1.5),
         ];
         let ends = [f32::NEG_INFINITY, -9.0, -2.5, -1.0, -0.3, 0.0, 0.2, 1.0, 1.5, 4.0, f32::INFINITY];
         for unary in functions {

@@ -3,8 +3,9 @@
 //! Lowers functions of elements and operations on two tensors to SDP.
 
 use crate::build::nodes::Builder;
+use crate::float;
 use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
-use crate::net::step::{Combine, Convolution, Kind, Pipe, PostOp, Tensor, TensorId};
+use crate::net::step::{Combine, Convolution, Elements, Kind, Pipe, PostOp, Tensor, TensorId};
 use crate::numbers::tails;
 use crate::target::UNKNOWN;
 
@@ -16,6 +17,9 @@ const EMULATED_ELEMENTS: u32 = 1 << 16;
 /// saturates at 127 steps, and 1/2 + p - (1 - p) is the value in the middle of what the other's step stands for.
 const HALVES: Range =
     Range { min: 0.0, max: 127.0 / 255.0, scale: 1.0 / 255.0, span: (0.0, 127.0 / 255.0), given: false };
+
+/// The slope of a step without tables, per integer of its argument.
+const STEEP: f32 = 4.0;
 
 /// Beyond this argument, which is ln(254), the emulator's sigmoid in steps of [`HALVES`] is 0 or 1.
 const ENDS: f32 = 5.537_334;
@@ -51,6 +55,14 @@ impl Builder<'_> {
                 let affine = PostOp::Affine(vec![alpha], vec![beta]);
                 [affine].into_iter().chain(PostOp::limits(0.0, 1.0)).collect()
             }
+            Unary::Step(at) if !tables => self.step_at(node.inputs[0], at),
+            Unary::Threshold(at) if !tables => {
+                let x = node.inputs[0];
+                let Tensor { name, shape, .. } = self.net.tensors[x.0].clone();
+                let above = self.net.tensor(format!("{name} above {at}"), shape, Some(Range::of(0.0, 1.0)));
+                self.split(node, Kind::Copy, x.0, self.step_at(x, at), above);
+                vec![PostOp::With(Combine::Mul, above)]
+            }
             Unary::HardSwish if !tables => {
                 let x = node.inputs[0].0;
                 let Tensor { name, shape, .. } = self.net.tensors[x].clone();
@@ -74,6 +86,13 @@ impl Builder<'_> {
         };
         self.split(node, Kind::Copy, node.inputs[0].0, post_ops, node.output.0);
         Ok(())
+    }
+
+    /// 1 for the integers above a limit, and 0 for the others. Two of them differ by the tensor's scale.
+    fn step_at(&self, x: ir::TensorId, at: f32) -> Vec<PostOp> {
+        let steep = self.net.tensors[x.0].range.map_or(1.0, |range| STEEP / range.scale);
+        let affine = PostOp::Affine(vec![steep], vec![-at * steep]);
+        [affine].into_iter().chain(PostOp::limits(0.0, 1.0)).collect()
     }
 
     /// Functions of small tensors on configurations without tables. sigmoid(x) is the first of softmax([x, 0]), which the emulator
@@ -250,17 +269,19 @@ impl Builder<'_> {
                     Broadcast::Element => self.net.tensors[data.0].shape[1..] == [1, 1] || values.len() == 1,
                     Broadcast::Other => one_channel && values.len() == 1,
                 };
-                if !fits || self.net.tensors[data.0].shape != self.net.tensors[node.output.0].shape {
-                    let reason = format!(
-                        "a constant of shape {:?}: only one value, or one per channel, can be combined",
-                        shape(constant)
-                    );
-                    return match (binary, reversed) {
-                        (Binary::Add | Binary::Sub | Binary::Mul, _) | (Binary::Div, false) => {
-                            self.linear_node(node, reason)
-                        }
-                        _ => Err(reason),
-                    };
+                let extended = self.net.tensors[data.0].shape != self.net.tensors[node.output.0].shape;
+                if !fits || extended {
+                    let reason =
+                        format!("a constant of shape {:?} beside a tensor of {:?}", shape(constant), shape(data));
+                    if extended {
+                        return match (binary, reversed) {
+                            (Binary::Add | Binary::Sub | Binary::Mul, _) | (Binary::Div, false) => {
+                                self.linear_node(node, reason)
+                            }
+                            _ => Err(reason),
+                        };
+                    }
+                    return self.elements(node, binary, data.0, (shape(constant), values), reversed);
                 }
                 // With a batch, values per channel are repeated for each image.
                 let values = if values.len() > 1 && values.len() < channels {
@@ -357,6 +378,41 @@ impl Builder<'_> {
                 self.step(node, Kind::Copy, &[own], vec![PostOp::With(combine, other)], node.output.0);
             }
         }
+        Ok(())
+    }
+
+    /// A tensor combined with one constant per element. `reversed`: the constant is the first operand.
+    fn elements(
+        &mut self,
+        node: &ir::Node,
+        binary: Binary,
+        data: TensorId,
+        constant: (&[usize], &[f32]),
+        reversed: bool,
+    ) -> Result<(), String> {
+        let shape = self.graph.shape(node.output);
+        let zeros = vec![0.0; shape.iter().product()];
+        let values = float::apply(&Op::Binary(Binary::Add), &[(shape, &zeros), constant], shape);
+        let all = |f: fn(&f32) -> f32| values.iter().map(f).collect::<Vec<f32>>();
+        let add = Combine::Add { negate: false };
+        let (combine, values) = match (binary, reversed) {
+            (Binary::Add, _) | (Binary::Sub, true) => (add, values),
+            (Binary::Sub, false) => (add, all(|value| -value)),
+            (Binary::Mul, _) => (Combine::Mul, values),
+            (Binary::Div, false) => (Combine::Mul, all(|value| 1.0 / value)),
+            (Binary::Max, _) => (Combine::Max, values),
+            (Binary::Min, _) => (Combine::Min, values),
+            _ => return Err(format!("{} with a constant per element", node.op.name())),
+        };
+        if values.iter().any(|value| !value.is_finite()) {
+            return Err("a constant is not finite".to_owned());
+        }
+        let shape = self.net.tensors[node.output.0].shape;
+        let mut post_ops = vec![PostOp::Elements(combine, Elements { shape, values: values.into() })];
+        if (binary, reversed) == (Binary::Sub, true) {
+            post_ops.insert(0, PostOp::Affine(vec![-1.0], vec![0.0]));
+        }
+        self.split(node, Kind::Copy, data, post_ops, node.output.0);
         Ok(())
     }
 

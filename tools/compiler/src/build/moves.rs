@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Operators that are computed with SDP copies: convolutions with large strides, padding that repeats or mirrors lines, and
-//! bilinear resizing by whole factors.
+//! resizing whose weights repeat.
 
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 
 use crate::build::nodes::Builder;
-use crate::ir::{self, Coordinates, PadMode};
+use crate::build::windows::Blocks;
+use crate::ir::{self, PadMode};
 use crate::net::step::{Convolution, Kind, Tensor, TensorId};
 use crate::target::LARGEST_EXTENT;
 use crate::target::LARGEST_STRIDE;
@@ -152,7 +153,14 @@ impl Builder<'_> {
     }
 
     /// Every n-th line and column of a tensor: the first ones, the distances, and how many.
-    fn every(&mut self, node: &ir::Node, x: TensorId, first: [u32; 2], apart: [u32; 2], count: [u32; 2]) -> TensorId {
+    pub(super) fn every(
+        &mut self,
+        node: &ir::Node,
+        x: TensorId,
+        first: [u32; 2],
+        apart: [u32; 2],
+        count: [u32; 2],
+    ) -> TensorId {
         let Tensor { name, shape, range, .. } = self.net.tensors[x].clone();
         let wide = (count[1] - 1) * apart[1] + 1;
         let mut part = self.net.tensor(format!("{name} lines"), [shape[0], count[0], wide], range);
@@ -207,66 +215,75 @@ impl Builder<'_> {
         Ok(x)
     }
 
-    /// Bilinear resizing by whole factors: the elements of a block are weighted sums of the element and its neighbours, with the
-    /// same weights in all blocks. A convolution computes them as channels. Beyond the border the last line and column are
-    /// repeated.
-    pub(crate) fn bilinear(&mut self, node: &ir::Node, resize: &ir::Resize, factors: [u32; 2]) -> Result<(), String> {
+    /// A resize whose weights repeat: the elements of a block are sums of elements of the input, with the same weights in all blocks.
+    /// A convolution computes them as channels. Beyond the border the first and the last element are repeated.
+    pub(crate) fn resampled(&mut self, node: &ir::Node, blocks: &[Blocks; 2]) -> Result<(), String> {
         let (x, output) = (node.inputs[0].0, node.output.0);
         let [channels, height, width] = self.net.tensors[x].shape;
-        // For each element of a block: the first neighbour, and the weight of the second one.
-        let axis = |factor: u32| -> Result<Vec<(i64, f64)>, String> {
-            let place = |at: u32| match resize.coordinates {
-                _ if factor == 1 => Ok(0.0),
-                Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => {
-                    Ok((f64::from(at) + 0.5) / f64::from(factor) - 0.5)
-                }
-                Coordinates::Asymmetric => Ok(f64::from(at) / f64::from(factor)),
-                Coordinates::AlignCorners | Coordinates::TensorFlowHalfPixel => {
-                    Err("a bilinear resize with different weights per block".to_owned())
-                }
-            };
-            (0..factor).map(|at| place(at).map(|place| (place.floor() as i64, place - place.floor()))).collect()
-        };
-        let shares = [axis(factors[0])?, axis(factors[1])?];
-        let phases = (factors[0] * factors[1]) as usize;
+        let size = [height as usize, width as usize];
+        let block = [0, 1].map(|axis| blocks[axis].taps.len());
+        let phases = block[0] * block[1];
         if phases * self.filled(channels) > LARGEST_EXTENT as usize {
-            return Err(format!("a bilinear resize of {channels} channels by {factors:?}"));
+            return Err(format!("a resize of {channels} channels in blocks of {block:?}"));
         }
         let ends = [0, 1].map(|axis| {
-            let first = shares[axis].iter().map(|share| share.0).min().unwrap_or(0);
-            let last = shares[axis].iter().map(|share| share.0 + i64::from(share.1 > 0.0)).max().unwrap_or(0);
-            (-first as usize, last as usize)
+            let Blocks { stride, taps, count } = &blocks[axis];
+            let first = taps.iter().map(|taps| taps.first).min().unwrap_or(0).min(0);
+            let end = taps.iter().map(|taps| taps.first + taps.weights.len() as i64).max().unwrap_or(1);
+            let read = (stride * (count - 1)) as i64 + end;
+            (-first as usize, end as usize, read.max(1) as usize)
         });
-        let [before, after] = [ends.map(|end| end.0), ends.map(|end| end.1)];
+        // Copies only where all weights are 1.
+        let one = |axis: usize| {
+            let fits = blocks[axis].taps.len() == 1 && blocks[axis].taps[0].weights.len() == 1 && ends[axis].0 == 0;
+            (fits && ends[axis].2 <= size[axis])
+                .then(|| (blocks[axis].taps[0].first as u32, blocks[axis].stride as u32))
+        };
+        if let (Some(down), Some(along)) = (one(0), one(1)) {
+            let count = [0, 1].map(|axis| blocks[axis].count as u32);
+            self.every(node, x, [down.0, along.0], [down.1, along.1], count);
+            self.net.steps.last_mut().into_iter().for_each(|step| step.output = output);
+            return Ok(());
+        }
+        let before = ends.map(|end| end.0);
+        let after = [0, 1].map(|axis| ends[axis].2.saturating_sub(size[axis]));
         let from = self.surrounded(node, x, PadMode::Edge, before, after)?;
-        let kernel = [0, 1].map(|axis| before[axis] + after[axis] + 1);
+        let extent = [0, 1].map(|axis| before[axis] + ends[axis].2);
+        let from = self.window(node, from, [0; 2], extent);
+        let kernel = [0, 1].map(|axis| before[axis] + ends[axis].1);
         let each = channels as usize;
         let mut weights = vec![0.0; each * phases * kernel[0] * kernel[1]];
         for (row, plane) in weights.chunks_exact_mut(kernel[0] * kernel[1]).enumerate() {
             let phase = row % phases;
-            let at = [phase / factors[1] as usize, phase % factors[1] as usize];
+            let at = [phase / block[1], phase % block[1]];
             for (tap, weight) in plane.iter_mut().enumerate() {
                 let share = |axis: usize, tap: usize| {
-                    let (first, share) = shares[axis][at[axis]];
-                    match tap as i64 - before[axis] as i64 - first {
-                        0 => 1.0 - share,
-                        1 => share,
-                        _ => 0.0,
-                    }
+                    let ir::Taps { first, weights } = &blocks[axis].taps[at[axis]];
+                    let at = tap as i64 - before[axis] as i64 - first;
+                    usize::try_from(at).ok().and_then(|at| weights.get(at)).copied().unwrap_or(0.0)
                 };
-                *weight = (share(0, tap / kernel[1]) * share(1, tap % kernel[1])) as f32;
+                *weight = share(0, tap / kernel[1]) * share(1, tap % kernel[1]);
             }
         }
-        let op =
-            ir::Convolution { group: each, kernel, stride: [1; 2], dilation: [1; 2], padding: ir::Padding::default() };
+        let op = ir::Convolution {
+            group: each,
+            kernel,
+            stride: [blocks[0].stride, blocks[1].stride],
+            dilation: [1; 2],
+            padding: ir::Padding::default(),
+        };
+        if phases == 1 {
+            return self.depthwise(node, op, weights, from, output);
+        }
         let Tensor { name, range, .. } = self.net.tensors[output].clone();
-        let size = [channels * phases as u32, height, width];
+        let size = [channels * phases as u32, blocks[0].count as u32, blocks[1].count as u32];
         let made = self.net.tensor(format!("{name} phases"), size, range);
         self.depthwise(node, op, weights, from, made)?;
         let sorted = self.net.tensor(format!("{name} sorted"), size, range);
         let order = (0..each * phases).map(|at| (at % each * phases + at / each) as u32).collect();
         self.step(node, Kind::Channels(order), &[made], Vec::new(), sorted);
-        self.step(node, Kind::Spread(factors), &[sorted], Vec::new(), output);
+        let factors = block.map(|count| count as u32);
+        self.spread(node, Kind::Spread(factors), sorted, [size[1] * factors[0], size[2] * factors[1]], output);
         Ok(())
     }
 }

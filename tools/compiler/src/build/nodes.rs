@@ -170,7 +170,11 @@ impl Builder<'_> {
         // The images of a batch are stored one after another, as more channels.
         let batch = if shape.len() > 1 { shape[0] } else { 1 };
         let several = |values: &[f32]| values.repeat(batch);
-        if matches!(node.op, Op::Convolution(_) | Op::Deconvolution(..) | Op::Pool(_) | Op::PRelu) && shape.len() > 4 {
+        let windows = matches!(
+            node.op,
+            Op::Convolution(_) | Op::Deconvolution(..) | Op::Pool(_) | Op::DilatedPool(..) | Op::PRelu
+        );
+        if windows && shape.len() > 4 {
             return Err("more than two dimensions after the channels".to_owned());
         }
         let constant = |at: usize| node.inputs.get(at).and_then(|&id| graph.constant(id).cloned());
@@ -202,11 +206,17 @@ impl Builder<'_> {
             }
             Op::Binary(binary) => self.binary(node, *binary)?,
             Op::Pool(pool) => {
-                if let Some((input, pool)) = self.without_pad(node, *pool) {
-                    let node = ir::Node { inputs: vec![input], ..node.clone() };
-                    return self.pool(&node, pool);
+                if let Some((input, pool)) = self.without_pad(node, *pool, [1; 2]) {
+                    return self.pool(node, pool, input.0, output);
                 }
-                if let Err(reason) = self.pool(node, *pool) {
+                if let Err(reason) = self.pool(node, *pool, node.inputs[0].0, output) {
+                    self.linear_node(node, reason)?;
+                }
+            }
+            Op::DilatedPool(pool, dilation) => {
+                let own = (node.inputs[0], *pool);
+                let (input, pool) = self.without_pad(node, *pool, *dilation).unwrap_or(own);
+                if let Err(reason) = self.dilated_pool(node, pool, *dilation, input.0) {
                     self.linear_node(node, reason)?;
                 }
             }
@@ -385,7 +395,7 @@ impl Builder<'_> {
 
     /// In int8, a maximum of a tensor that is padded with a value below all of its integers: the tensor and the maximum with this
     /// padding as its own.
-    fn without_pad(&self, node: &ir::Node, pool: ir::Pool) -> Option<(ir::TensorId, ir::Pool)> {
+    fn without_pad(&self, node: &ir::Node, pool: ir::Pool, dilation: [usize; 2]) -> Option<(ir::TensorId, ir::Pool)> {
         let pad = self.graph.node(self.graph.producer(node.inputs[0])?);
         let Op::Pad { mode: ir::PadMode::Constant(value), before, after } = &pad.op else { return None };
         let ir::Range { scale, span, .. } = self.net.tensors[pad.inputs[0].0].range?;
@@ -400,7 +410,7 @@ impl Builder<'_> {
         };
         let fits = [(padding.top, 0), (padding.bottom, 0), (padding.left, 1), (padding.right, 1)]
             .iter()
-            .all(|(side, axis)| *side < pool.kernel[*axis]);
+            .all(|(side, axis)| *side < ir::infer::dilated(pool.kernel[*axis], dilation[*axis]));
         (below && fits && pool.kind == ir::PoolKind::Max).then_some((pad.inputs[0], ir::Pool { padding, ..pool }))
     }
 

@@ -8,13 +8,91 @@ use crate::build::nodes::Builder;
 use crate::codegen::average;
 use crate::ir::{self, Pool};
 use crate::net::step::{Convolution, Kind, Tensor, TensorId};
-use crate::target::{LARGEST_KERNEL, LARGEST_WINDOW};
+use crate::target::{LARGEST_EXTENT, LARGEST_KERNEL, LARGEST_WINDOW};
+
+/// A resize along one axis, whose weights repeat: output `taps * m + j` is a sum of the elements from `stride * m` on.
+pub(crate) struct Blocks {
+    pub(crate) stride: usize,
+    /// The elements of each output of a block, and their weights.
+    pub(crate) taps: Vec<ir::Taps>,
+    /// The number of blocks, of which the last may be beyond the output.
+    pub(crate) count: usize,
+}
+
+impl Blocks {
+    /// `scale` is the output's size divided by the input's.
+    fn new(taps: &[ir::Taps], scale: f32) -> Option<Self> {
+        let out = taps.len();
+        let whole = |stride: &usize| {
+            let count = f64::from(scale) * *stride as f64;
+            (count.round() >= 1.0 && (count - count.round()).abs() < 1e-5 * count)
+                .then_some((*stride, count.round() as usize))
+        };
+        let (stride, count) = if out == 1 { (1, 1) } else { (1..=LARGEST_RATIO).find_map(|stride| whole(&stride))? };
+        let repeats = taps.iter().enumerate().all(|(at, taps_of)| {
+            let base = &taps[at % count];
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-3;
+            taps_of.first - base.first == (at / count * stride) as i64
+                && taps_of.weights.len() == base.weights.len()
+                && taps_of.weights.iter().zip(&base.weights).all(near)
+        });
+        repeats.then(|| Self { stride, taps: taps[..count.min(out)].to_vec(), count: out.div_ceil(count) })
+    }
+}
+
+/// The windows of a dilated pooling along one axis. Window `phases * m + j` is window `m` of phase `j`.
+struct Phases {
+    /// The distance of the elements of a window.
+    apart: usize,
+    /// The distance of the windows of a phase, in such elements.
+    stride: usize,
+    /// The number of windows of each phase, of which the last may be beyond the output.
+    windows: usize,
+    all: Vec<Phase>,
+}
+
+/// Every n-th element of an axis.
+struct Phase {
+    first: usize,
+    elements: usize,
+    before: usize,
+    after: usize,
+    /// The windows that have an element.
+    outputs: usize,
+}
+
+/// The greatest number of elements after which the weights of a resize repeat.
+const LARGEST_RATIO: usize = 32;
+
+impl Phases {
+    fn new(kernel: usize, stride: usize, apart: usize, padding: usize, [size, outputs]: [usize; 2]) -> Self {
+        let common = (1..=apart).rev().find(|by| apart.is_multiple_of(*by) && stride.is_multiple_of(*by)).unwrap_or(1);
+        let count = (apart / common).min(outputs);
+        let (windows, by) = (outputs.div_ceil(count), stride / common);
+        let phase = |j: usize| {
+            let start = j * stride;
+            let before = padding.saturating_sub(start).div_ceil(apart);
+            let first = start + before * apart - padding;
+            let elements = size.saturating_sub(first).div_ceil(apart);
+            let outputs = windows.min((elements + before).saturating_sub(1) / by + 1);
+            let end = by * (outputs - 1) + kernel;
+            let after = end.saturating_sub(before + elements);
+            Phase { first, elements: elements.min(end - before), before, after, outputs }
+        };
+        Self { apart, stride: by, windows, all: (0..count).map(phase).collect() }
+    }
+}
 
 impl Builder<'_> {
     /// A pooling, whose window may be larger than PDP's. Fails only for averages.
-    pub(crate) fn pool(&mut self, node: &ir::Node, mut pool: Pool) -> Result<(), String> {
+    pub(crate) fn pool(
+        &mut self,
+        node: &ir::Node,
+        mut pool: Pool,
+        mut input: TensorId,
+        output: TensorId,
+    ) -> Result<(), String> {
         let most = LARGEST_WINDOW;
-        let mut input = node.inputs[0].0;
         let Tensor { name, shape, range, .. } = self.net.tensors[input].clone();
         let channels = shape[0] as usize;
         let op = |kernel, stride, padding| {
@@ -25,10 +103,10 @@ impl Builder<'_> {
         let large = pool.kernel.iter().any(|&side| side > most);
         if (large || self.rounds_better(node)) && self.is_convolution(&pool, shape) {
             let (op, weights) = op(pool.kernel, [1; 2], pool.padding);
-            return self.depthwise(node, op, weights, input, node.output.0);
+            return self.depthwise(node, op, weights, input, output);
         }
         if !large {
-            self.simple(node, Kind::Pool(pool), Vec::new());
+            self.step(node, Kind::Pool(pool), &[input], Vec::new(), output);
             return Ok(());
         }
         if let ir::PoolKind::Average { count_include_pad } = pool.kind {
@@ -39,18 +117,18 @@ impl Builder<'_> {
             let [tall, wide] = pool.kernel;
             if tall == 1 || wide == 1 {
                 let (op, weights) = op(pool.kernel, pool.stride, pool.padding);
-                return self.depthwise(node, op, weights, input, node.output.0);
+                return self.depthwise(node, op, weights, input, output);
             }
             // The means of columns, and the means of these. A single convolution would have as many weights as the window has
             // elements.
             let ir::Padding { top, left, bottom, right } = pool.padding;
-            let [_, height, _] = self.net.tensors[node.output.0].shape;
+            let [_, height, _] = self.net.tensors[output].shape;
             let means = self.net.tensor(format!("{name} columns"), [shape[0], height, shape[2]], range);
             let none = ir::Padding::default();
             let (down, weights) = op([tall, 1], [pool.stride[0], 1], ir::Padding { top, bottom, ..none });
             self.depthwise(node, down, weights, input, means)?;
             let (along, weights) = op([1, wide], [1, pool.stride[1]], ir::Padding { left, right, ..none });
-            return self.depthwise(node, along, weights, means, node.output.0);
+            return self.depthwise(node, along, weights, means, output);
         }
         // The maximum over a window is the maximum over the maxima of smaller windows in it.
         let mut size = [shape[1] as usize, shape[2] as usize];
@@ -81,7 +159,66 @@ impl Builder<'_> {
                 right: right - columns.2,
             };
         }
-        self.step(node, Kind::Pool(pool), &[input], Vec::new(), node.output.0);
+        self.step(node, Kind::Pool(pool), &[input], Vec::new(), output);
+        Ok(())
+    }
+
+    /// A pooling of elements that are apart. The windows of a phase begin at elements of one grid, so poolings of the elements of the
+    /// grids, which copies put next to one another, compute them. The results of the phases are then interleaved.
+    pub(crate) fn dilated_pool(
+        &mut self,
+        node: &ir::Node,
+        pool: Pool,
+        dilation: [usize; 2],
+        x: TensorId,
+    ) -> Result<(), String> {
+        let out = node.output.0;
+        let Tensor { name, shape: [channels, height, width], range, .. } = self.net.tensors[x].clone();
+        let [_, rows, columns] = self.net.tensors[out].shape;
+        let of = |axis: usize, size: u32, outputs: u32, before: usize| {
+            let apart = if pool.kernel[axis] == 1 { 1 } else { dilation[axis] };
+            Phases::new(pool.kernel[axis], pool.stride[axis], apart, before, [size as usize, outputs as usize])
+        };
+        let [down, along] = [of(0, height, rows, pool.padding.top), of(1, width, columns, pool.padding.left)];
+        let count = down.all.len() * along.all.len();
+        if count * self.filled(channels) > LARGEST_EXTENT as usize {
+            return Err(format!(
+                "dilation {dilation:?} over {channels} channels, which need {count} times as many channels"
+            ));
+        }
+        if down.all.iter().chain(&along.all).any(|phase| phase.elements == 0) {
+            return Err("a window that has no element".to_owned());
+        }
+        let whole = [channels, down.windows as u32, along.windows as u32];
+        let mut parts = Vec::new();
+        for y in &down.all {
+            for x_phase in &along.all {
+                let first = [y.first as u32, x_phase.first as u32];
+                let apart = [down.apart as u32, along.apart as u32];
+                let grid = self.every(node, x, first, apart, [y.elements as u32, x_phase.elements as u32]);
+                let padding =
+                    ir::Padding { top: y.before, left: x_phase.before, bottom: y.after, right: x_phase.after };
+                let inner = Pool { stride: [down.stride, along.stride], padding, ..pool };
+                let shape = [channels, y.outputs as u32, x_phase.outputs as u32];
+                let mut made = if count == 1 { out } else { self.net.tensor(format!("{name} phase"), shape, range) };
+                self.pool(node, inner, grid, made)?;
+                if shape != whole {
+                    // Windows behind the last one of the output.
+                    let after = [down.windows - y.outputs, along.windows - x_phase.outputs];
+                    let filled = self.net.tensor(format!("{name} filled"), whole, range);
+                    self.surrounded_by_zeros(node, made, [0; 2], after, filled)?;
+                    made = filled;
+                }
+                parts.push(made);
+            }
+        }
+        if count == 1 {
+            return Ok(());
+        }
+        let all = self.net.tensor(format!("{name} phases"), [channels * count as u32, whole[1], whole[2]], range);
+        self.step(node, Kind::Concat(0), &parts, Vec::new(), all);
+        let block = [down.all.len() as u32, along.all.len() as u32];
+        self.spread(node, Kind::Spread(block), all, [whole[1] * block[0], whole[2] * block[1]], out);
         Ok(())
     }
 
@@ -110,16 +247,24 @@ impl Builder<'_> {
     pub(crate) fn deconvolution(&mut self, node: &ir::Node, op: &ir::Convolution, batch: usize) -> Result<(), String> {
         let graph = self.graph;
         let weights = graph.constant(node.inputs[1]).ok_or("its weights are not constant")?;
-        let [c, per_group, r, s] =
+        let [c, per_group, mut r, mut s] =
             graph.shape(node.inputs[1]).try_into().map_err(|_| "its weights do not have four dimensions")?;
         let bias = node.inputs.get(2).and_then(|&id| graph.constant(id));
         let bias = bias.map_or(vec![0.0; per_group * op.group], |bias| bias.to_vec()).repeat(batch);
+        let mut weights = weights.to_vec();
+        if op.dilation != [1, 1] {
+            // Zeros between the weights.
+            let [tall, wide] = [0, 1].map(|axis| ir::infer::dilated(op.kernel[axis], op.dilation[axis]));
+            let mut apart = vec![0.0; c * per_group * tall * wide];
+            for (at, weight) in weights.iter().enumerate() {
+                let (plane, line, column) = (at / (r * s), at / s % r * op.dilation[0], at % s * op.dilation[1]);
+                apart[(plane * tall + line) * wide + column] = *weight;
+            }
+            (weights, r, s) = (apart, tall, wide);
+        }
         let (weights, c) = (weights.repeat(batch), c * batch);
         let op = &ir::Convolution { group: op.group * batch, ..*op };
         let kernels = per_group * op.group;
-        if op.dilation != [1, 1] {
-            return Err(format!("a deconvolution of dilation {:?}", op.dilation));
-        }
         let (x, out) = (node.inputs[0].0, node.output.0);
         let ([_, h, w], [_, out_h, out_w]) = (self.net.tensors[x].shape, self.net.tensors[out].shape);
         let before = [op.padding.top, op.padding.left];
@@ -199,7 +344,7 @@ impl Builder<'_> {
     }
 
     /// Adds a step that makes blocks, and a view of the needed part of its output.
-    fn spread(&mut self, node: &ir::Node, kind: Kind, from: TensorId, [h, w]: [u32; 2], out: TensorId) {
+    pub(super) fn spread(&mut self, node: &ir::Node, kind: Kind, from: TensorId, [h, w]: [u32; 2], out: TensorId) {
         let Tensor { name, shape, range, .. } = self.net.tensors[out].clone();
         if shape[1..] == [h, w] {
             self.step(node, kind, &[from], Vec::new(), out);
@@ -213,51 +358,30 @@ impl Builder<'_> {
     pub(crate) fn resize(&mut self, node: &ir::Node, resize: &ir::Resize) -> Result<(), String> {
         let (x, out) = (node.inputs[0].0, node.output.0);
         let ([_, h, w], [_, out_h, out_w]) = (self.net.tensors[x].shape, self.net.tensors[out].shape);
-        if [out_h, out_w] == [h, w] {
-            self.simple(node, Kind::Same, Vec::new());
+        let same = resize.scales.iter().all(|scale| (scale - 1.0).abs() < f32::EPSILON);
+        if [out_h, out_w] == [h, w] && same || [h, w] == [1, 1] {
+            let factors = [out_h / h, out_w / w];
+            self.simple(node, if factors == [1, 1] { Kind::Same } else { Kind::Repeat(factors) }, Vec::new());
             return Ok(());
         }
-        if out_h % h != 0 || out_w % w != 0 {
-            return Err(format!("from {h} x {w} to {out_h} x {out_w}: only whole factors"));
-        }
-        let factors = [out_h / h, out_w / w];
-        match resize.mode {
-            ir::ResizeMode::Nearest(rounding) => {
-                let map = |axis: usize, o: u32, size: u32| {
-                    let scale = f64::from(factors[axis]);
-                    let x = match resize.coordinates {
-                        ir::Coordinates::HalfPixel | ir::Coordinates::PytorchHalfPixel => {
-                            (f64::from(o) + 0.5) / scale - 0.5
-                        }
-                        ir::Coordinates::TensorFlowHalfPixel => (f64::from(o) + 0.5) / scale,
-                        ir::Coordinates::Asymmetric => f64::from(o) / scale,
-                        ir::Coordinates::AlignCorners => {
-                            f64::from(o) * f64::from(size - 1) / f64::from((size * factors[axis]).max(2) - 1)
-                        }
-                    };
-                    let x = match rounding {
-                        ir::Rounding::HalfDown => (x - 0.5).ceil(),
-                        ir::Rounding::HalfUp => (x + 0.5).floor(),
-                        ir::Rounding::Floor => x.floor(),
-                        ir::Rounding::Ceil => x.ceil(),
-                    };
-                    x.clamp(0.0, f64::from(size - 1)) as u32
+        let taps = [resize.taps(0, h as usize), resize.taps(1, w as usize)];
+        if out_h % h == 0 && out_w % w == 0 {
+            let factors = [out_h / h, out_w / w];
+            let blocks = |axis: usize, size: u32| {
+                let last = i64::from(size) - 1;
+                let of = |(at, taps): (usize, &ir::Taps)| {
+                    taps.weights.len() == 1 && taps.first.clamp(0, last) == at as i64 / i64::from(factors[axis])
                 };
-                let plain =
-                    |axis: usize, size: u32| (0..size * factors[axis]).all(|o| map(axis, o, size) == o / factors[axis]);
-                if !plain(0, h) || !plain(1, w) {
-                    return Err("a nearest resize in which elements do not become equal blocks".to_owned());
-                }
+                taps[axis].iter().enumerate().all(of)
+            };
+            if blocks(0, h) && blocks(1, w) {
                 self.simple(node, Kind::Repeat(factors), Vec::new());
-                Ok(())
-            }
-            ir::ResizeMode::Bilinear => {
-                if [h, w] != [1, 1] {
-                    return self.bilinear(node, resize, factors);
-                }
-                self.simple(node, Kind::Repeat(factors), Vec::new());
-                Ok(())
+                return Ok(());
             }
         }
+        let [Some(down), Some(along)] = [0, 1].map(|axis| Blocks::new(&taps[axis], resize.scales[axis])) else {
+            return Err(format!("from {h} x {w} to {out_h} x {out_w}, with other weights for each element"));
+        };
+        self.resampled(node, &[down, along])
     }
 }

@@ -122,7 +122,7 @@ fn shared(stages: &Stages) -> Option<Stages> {
             values.dedup();
             values.len() == 1
         }
-        Operand::Element(_) | Operand::Gate(_) => false,
+        Operand::Element(_) | Operand::Elements(_) | Operand::Gate(_) => false,
     };
     let mut stages = stages.clone();
     let x = [&mut stages.x1, &mut stages.x2].into_iter().flatten().flat_map(|X { alu, mul, .. }| {

@@ -47,7 +47,7 @@ pub(crate) struct Lowering<'a> {
     /// The buffer of each tensor that owns one.
     pub(crate) buffers: HashMap<TensorId, usize>,
     /// The lines of a step's input and output, if it is computed in bands.
-    band: Option<[Range<u32>; 2]>,
+    pub(crate) band: Option<[Range<u32>; 2]>,
     /// In a band, the buffer of each root that holds only lines of the band, and the first of them.
     inside: HashMap<TensorId, (usize, u32)>,
     /// Warnings for the user.

@@ -6,16 +6,16 @@ use nvdla_uapi::desc::{self, Activation, RubikOp, SdpOperandMode, SdpOperation};
 use nvdla_uapi::layout::align::Data;
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
-use nvdla_uapi::layout::{precision, Extents};
+use nvdla_uapi::layout::{bytes, precision, Extents};
 use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandUse, Precision, RubikMode};
 
 use crate::codegen::lowering::Lowering;
 use crate::codegen::view::{Region, View};
 use crate::error::Error;
 use crate::net::step::Mode;
-use crate::net::step::{Kind, Step, TensorId};
+use crate::net::step::{Elements, Kind, Step, TensorId};
 use crate::numbers::quantizer::{Numbers, Operand, Stages, XActivation};
-use crate::schedule::program::{Base, Cube, Unit};
+use crate::schedule::program::{Base, Cube, Format, Unit};
 use crate::target::{LARGEST_CONTRACTION, LARGEST_EXTENT};
 
 /// An enabled converter.
@@ -32,6 +32,8 @@ enum OperandSource {
     Constant(usize, u32),
     /// A tensor of the output's shape.
     Element(TensorId),
+    /// Constants, with the distances of their lines and surfaces in bytes.
+    Elements(usize, [u32; 2]),
     /// A tensor of one line and column.
     Gate(TensorId),
 }
@@ -153,6 +155,10 @@ impl Lowering<'_> {
         if let [Operand::Element(id)] = given[..] {
             return Ok((SdpOperandMode::PerPoint, OperandSource::Element(*id), processing, [0, 1]));
         }
+        if let [Operand::Elements(elements)] = given[..] {
+            let place = self.elements(name, elements, target, processing)?;
+            return Ok((SdpOperandMode::PerPoint, place, processing, [0, 1]));
+        }
         if let [Operand::Gate(id)] = given[..] {
             return Ok((SdpOperandMode::PerKernel, OperandSource::Gate(*id), processing, [0, 1]));
         }
@@ -187,7 +193,7 @@ impl Lowering<'_> {
                 let value = match operand {
                     Operand::Kernel(values) => values[if values.len() == 1 { 0 } else { k }],
                     Operand::Layer(value) => *value as i16,
-                    Operand::Element(_) | Operand::Gate(_) => {
+                    Operand::Element(_) | Operand::Elements(_) | Operand::Gate(_) => {
                         return Err(Error::unsupported(name, "a sub-unit with a tensor and a constant"));
                     }
                 };
@@ -198,6 +204,37 @@ impl Lowering<'_> {
         }
         let constant = self.program.constant(Data::BatchNormalization, bytes);
         Ok((SdpOperandMode::PerKernel, OperandSource::Constant(constant, format.bytes_per_atom()), wide, [0, one]))
+    }
+
+    /// Constants of the lines of a view, in its channels' places.
+    fn elements(
+        &mut self,
+        name: &str,
+        elements: &Elements<i16>,
+        target: &View,
+        processing: Precision,
+    ) -> Result<OperandSource, Error> {
+        let atoms = Atoms::of(self.config, processing);
+        let too_large = || Error::unsupported(name, "its constants exceed 32-bit sizes");
+        let strides = atoms.packed_strides(target.width, target.height);
+        let [Ok(line_stride), Ok(surface_stride)] = strides.map(u32::try_from) else { return Err(too_large()) };
+        let view = View { offset: 0, line_stride, surface_stride, format: Format::Feature, atoms, ..target.clone() };
+        let size = view.cube(&view.all(), atoms).size as usize;
+        let (layout, width) = (view.layout(), bytes(processing) as usize);
+        let mut data = vec![0; size];
+        let first = self.band.as_ref().map_or(0, |[_, written]| written.start);
+        for (k, &channel) in target.map.of.iter().enumerate() {
+            let (surface, lane) = atoms.place(channel as usize);
+            for y in 0..target.height {
+                for x in 0..target.width {
+                    let at = layout.atom_offset(0, surface, y as usize, x as usize) + lane * width;
+                    let value = elements.at(k as u32, first + y, x).to_le_bytes();
+                    data[at..at + width].copy_from_slice(&value[..width]);
+                }
+            }
+        }
+        let constant = self.program.constant(Data::Elementwise, data);
+        Ok(OperandSource::Elements(constant, [line_stride, surface_stride]))
     }
 
     /// Adds an SDP operation that computes a part of a tensor: from a view, or from the previous convolution.
@@ -223,6 +260,11 @@ impl Lowering<'_> {
                     surface_stride: stride,
                     surfaces: atoms.surfaces(count) as u32,
                 })
+            }
+            OperandSource::Elements(constant, [line_stride, surface_stride]) => {
+                let view =
+                    View { offset: 0, line_stride, surface_stride, format: Format::Feature, atoms, ..target.clone() };
+                Some(Cube { base: Base::Constant(constant), ..view.cube(part, atoms) })
             }
             OperandSource::Element(tensor) => Some(self.operand(tensor).cube(part, atoms)),
             OperandSource::Gate(tensor) => {

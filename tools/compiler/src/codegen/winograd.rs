@@ -64,7 +64,7 @@ impl Lowering<'_> {
         };
         let flies = mode == Mode::Direct && shapes.len() == 1;
         let operand = |mode, bytes| Some(SdpOperand { mode, bytes, memory: MemoryType::Mc });
-        let combines = step.post_ops.iter().any(|post| matches!(post, PostOp::With(..)));
+        let combines = step.post_ops.iter().any(|post| matches!(post, PostOp::With(..) | PostOp::Elements(..)));
         let written = self.cost.part_writes();
         let mut cycles = 0;
         for shape in &shapes {

@@ -53,7 +53,7 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
             let place = if gate { c as usize } else { at(into, c, y, x) };
             i64::from(of(id)[place])
         };
-        stages(&numbers.stages, &network.tables, value, c as usize, &tensor, bits(step.output))
+        stages(&numbers.stages, &network.tables, value, [c, y, x], &tensor, bits(step.output))
     };
     match &step.kind {
         Kind::Convolution(conv) => {
@@ -204,12 +204,13 @@ fn converted(converter: Option<Converter>, value: i16, channel: u32, bits: u32) 
     saturate(saturate(shift(value, truncate), 17), bits)
 }
 
-/// The value of an operand. `tensor` returns a tensor's element at the current position, or its value for the current channel.
-fn operand(operand: &Operand, channel: usize, tensor: &dyn Fn(usize, bool) -> i64) -> i64 {
+/// The value of an operand at a position. `tensor` returns a tensor's element at the current position, or its value for the current channel.
+fn operand(operand: &Operand, [c, y, x]: [u32; 3], tensor: &dyn Fn(usize, bool) -> i64) -> i64 {
     match operand {
         Operand::Layer(value) => i64::from(*value),
-        Operand::Kernel(values) => i64::from(values[if values.len() == 1 { 0 } else { channel }]),
+        Operand::Kernel(values) => i64::from(values[if values.len() == 1 { 0 } else { c as usize }]),
         Operand::Element(id) => tensor(*id, false),
+        Operand::Elements(elements) => elements.at(c, y, x).into(),
         Operand::Gate(id) => tensor(*id, true),
     }
 }
@@ -228,7 +229,7 @@ fn stages(
     stages: &Stages,
     tables: &[Lut],
     value: i64,
-    channel: usize,
+    place: [u32; 3],
     tensor: &dyn Fn(usize, bool) -> i64,
     bits: u32,
 ) -> i16 {
@@ -236,10 +237,10 @@ fn stages(
     for unit in [&stages.x1, &stages.x2].into_iter().flatten() {
         let X { alu: first, shift: left, mul, truncate, activation } = unit;
         if let Some((algorithm, with)) = first {
-            value = alu(*algorithm, value, saturate(operand(with, channel, tensor) << left, 32));
+            value = alu(*algorithm, value, saturate(operand(with, place, tensor) << left, 32));
         }
         if !(*activation == XActivation::Prelu && value >= 0) {
-            let factor = mul.as_ref().map_or(1, |with| operand(with, channel, tensor));
+            let factor = mul.as_ref().map_or(1, |with| operand(with, place, tensor));
             value = saturate(shift(value * factor, *truncate), 32);
         }
         if *activation == XActivation::Relu {
@@ -248,10 +249,10 @@ fn stages(
     }
     if let Some(Y { mul, truncate, alu: then, table }) = &stages.y {
         if let Some(with) = mul {
-            value = saturate(shift(value * operand(with, channel, tensor), *truncate), 32);
+            value = saturate(shift(value * operand(with, place, tensor), *truncate), 32);
         }
         if let Some((algorithm, with, factor)) = then {
-            let with = operand(with, channel, tensor);
+            let with = operand(with, place, tensor);
             let with = factor.map_or(with, |f| saturate(shift(with * i64::from(f.scale), f.truncate), 32));
             value = saturate(alu(*algorithm, value, with), 32);
         }

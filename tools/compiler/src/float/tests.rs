@@ -125,3 +125,44 @@ fn a_quantized_tensor_is_rounded_and_limited() {
     quantize(Some(&quantization), &[5], &mut values);
     assert_eq!(values, [0.0, 0.5, 0.0, 1.0, 127.5]);
 }
+
+#[test]
+fn windows_of_elements_apart_are_those_of_plain_loops() {
+    use crate::ir::{Pool, PoolKind};
+    let (from, x) = ([1, 2, 9, 8], noise(144, 3));
+    let padding = Padding { top: 2, left: 3, bottom: 1, right: 2 };
+    for kind in [PoolKind::Max, PoolKind::Average { count_include_pad: false }] {
+        let pool = Pool { kind, kernel: [3, 2], stride: [2, 1], padding };
+        let op = Op::DilatedPool(pool, [2, 4]);
+        let to = infer::infer(&op, &[&from]).unwrap();
+        let mut expected = Vec::new();
+        let (height, width) = (to[2], to[3]);
+        for (c, y, column) in (0..2).flat_map(|c| (0..height).flat_map(move |y| (0..width).map(move |x| (c, y, x)))) {
+            let mut inside = Vec::new();
+            for (r, s) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
+                let (line, place) = ((2 * y + 2 * r) as isize - 2, (column + 4 * s) as isize - 3);
+                if (0..9).contains(&line) && (0..8).contains(&place) {
+                    inside.push(x[(c * 9 + line as usize) * 8 + place as usize]);
+                }
+            }
+            expected.push(match kind {
+                PoolKind::Max => inside.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+                PoolKind::Average { .. } => inside.iter().sum::<f32>() / inside.len() as f32,
+            });
+        }
+        close(&apply(&op, &[(&from, &x)], &to), &expected, "a dilated pooling");
+    }
+}
+
+/// The values are those that ONNX's operator reference gives for its example of a cubic resize by 2.
+#[test]
+fn a_cubic_resize_is_that_of_onnx() {
+    use crate::ir::{Coordinates, Resize, ResizeMode};
+    let x: Vec<f32> = (1..17u8).map(f32::from).collect();
+    let (coordinates, size) = (Coordinates::HalfPixel, [8, 8]);
+    let op = Op::Resize(Resize { mode: ResizeMode::Cubic(-0.75), coordinates, scales: [2.0; 2], size });
+    let found = apply(&op, &[(&[1, 1, 4, 4], &x)], &[1, 1, 8, 8]);
+    // In parts of 256.
+    let first = [121.0, 197.0, 319.0, 480.0, 584.0, 745.0, 867.0, 943.0].map(|value: f32| value / 256.0);
+    close(&found[..8], &first, "the first line");
+}

@@ -7,4 +7,5 @@ pub mod model;
 pub mod ncnn;
 pub mod onnx;
 pub mod options;
+mod reduce;
 pub mod tflite;

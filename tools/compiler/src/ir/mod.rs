@@ -17,6 +17,7 @@ pub mod infer;
 pub mod op;
 pub mod preprocess;
 pub mod ranges;
+pub mod resize;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ pub use ids::{NodeId, TensorId, MAX_ELEMENTS};
 pub use op::*;
 pub use preprocess::{Color, Fit, Preprocess};
 pub use ranges::{zero_point, Range, Ranges};
+pub use resize::Taps;
 
 /// The scale and zero point that a quantized model gives to a tensor: real value = (integer - zero point) * scale.
 #[derive(Clone, Debug, PartialEq)]

@@ -148,6 +148,10 @@ pub enum Unary {
     Round,
     /// x where x is larger than the parameter, else 0 (ONNX's ThresholdedRelu).
     Threshold(f32),
+    /// 1 where x is larger than the parameter, else 0.
+    Step(f32),
+    /// x to the power of the parameter.
+    Power(f32),
 }
 
 /// The element that a pooling computes from its window.
@@ -190,12 +194,15 @@ pub enum Rounding {
 }
 
 /// How a resize computes an element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ResizeMode {
     /// The element at the rounded coordinate.
     Nearest(Rounding),
     /// The mean of the four elements around the coordinate, weighted by their distance.
     Bilinear,
+    /// The sum of the sixteen elements around the coordinate, weighted by a polynomial of their distance. The parameter is its
+    /// slope one element away, -0.75 or -0.5.
+    Cubic(f32),
 }
 
 /// The input coordinate x' for the output coordinate x. `scale` is output size divided by input size.
@@ -264,6 +271,8 @@ pub enum Op {
     PRelu,
     /// Input: x `[N, C, H, W]`.
     Pool(Pool),
+    /// Input: x `[N, C, H, W]`. A pooling with that distance between the elements of a window.
+    DilatedPool(Pool, [usize; 2]),
     /// Input: x `[N, C, H, W]`.
     Resize(Resize),
     /// Input: x `[N, C, H, W]`. The output has `C / block^2` channels.
@@ -350,8 +359,8 @@ impl Op {
             Self::Binary(Binary::Pow) => "Pow",
             Self::Unary(unary) => unary.name(),
             Self::PRelu => "PRelu",
-            Self::Pool(Pool { kind: PoolKind::Max, .. }) => "MaxPool",
-            Self::Pool(Pool { kind: PoolKind::Average { .. }, .. }) => "AveragePool",
+            Self::Pool(pool) | Self::DilatedPool(pool, _) if pool.kind == PoolKind::Max => "MaxPool",
+            Self::Pool(_) | Self::DilatedPool(..) => "AveragePool",
             Self::Resize(_) => "Resize",
             Self::DepthToSpace { .. } => "DepthToSpace",
             Self::SpaceToDepth { .. } => "SpaceToDepth",
@@ -408,6 +417,8 @@ impl Unary {
             Self::Ceil => "Ceil",
             Self::Round => "Round",
             Self::Threshold(_) => "ThresholdedRelu",
+            Self::Step(_) => "Step",
+            Self::Power(_) => "Pow",
         }
     }
 
@@ -415,6 +426,7 @@ impl Unary {
     pub fn jump(self) -> Option<f32> {
         match self {
             Self::Threshold(at) if at != 0.0 => Some(at),
+            Self::Step(at) => Some(at),
             _ => None,
         }
     }
@@ -479,6 +491,8 @@ impl Unary {
             Self::Floor => x.floor(),
             Self::Ceil => x.ceil(),
             Self::Round => x.round_ties_even(),
+            Self::Step(at) => f32::from(x > at),
+            Self::Power(power) => x.powf(power),
             Self::Threshold(a) => {
                 if x > a {
                     x

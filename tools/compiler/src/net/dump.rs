@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::step::{Net, PostOp, Tabulated};
+use super::step::{Elements, Net, PostOp, Tabulated};
 
 /// What a post-operation is called.
 fn name(post: &PostOp) -> String {
@@ -16,6 +16,7 @@ fn name(post: &PostOp) -> String {
         PostOp::Most(limit) => format!("at most {limit}"),
         PostOp::Least(limit) => format!("at least {limit}"),
         PostOp::Within(low, high, _) => format!("within {low} and {high}, by saturation"),
+        PostOp::Elements(combine, Elements { shape, .. }) => format!("{combine:?} with {shape:?} constants"),
         PostOp::With(combine, other) => format!("{combine:?} with {other}"),
         PostOp::Table(Tabulated { unary, factor, offset }, low, high) => {
             format!("table of {factor} * {unary:?} + {offset} from {low} to {high}")

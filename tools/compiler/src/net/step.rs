@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! X1  bias or factor per kernel, ReLU
-//! X2  one of: a tensor added, compared or multiplied; slopes (PReLU); a limit; an addend; then ReLU
-//! Y   one of: a tensor added, compared or multiplied; a limit; then a lookup table (where the configuration has them)
+//! X2  one of: a tensor or constants added, compared or multiplied; slopes (PReLU); a limit; an addend; then ReLU
+//! Y   one of: a tensor or constants added, compared or multiplied; a limit; then a lookup table (where the configuration has them)
 //! ```
 
 use std::collections::HashMap;
@@ -78,8 +78,27 @@ pub enum PostOp {
     Within(f32, f32, TensorId),
     /// Combined with a tensor of the same shape, or with a tensor of one value per channel.
     With(Combine, TensorId),
+    /// Combined with one constant per element.
+    Elements(Combine, Elements),
     /// A function in a lookup table, with the range of its argument.
     Table(Tabulated, f32, f32),
+}
+
+/// One constant per element of a tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Elements<T = f32> {
+    /// Channels, lines and columns.
+    pub shape: [u32; 3],
+    /// Channels outermost.
+    pub values: Arc<[T]>,
+}
+
+impl<T: Copy> Elements<T> {
+    /// The constant of a position. The tensor may have fewer lines and columns.
+    pub fn at(&self, channel: u32, line: u32, column: u32) -> T {
+        let [_, height, width] = self.shape;
+        self.values[((channel * height + line) * width + column) as usize]
+    }
 }
 
 /// A function of a lookup table: `factor * unary(x) + offset`.
@@ -125,7 +144,7 @@ impl PostOp {
         match self {
             Self::Affine(scale, shift) => scale.len() == 1 && shift.len() == 1,
             Self::Slopes(slopes) => slopes.len() == 1,
-            Self::With(..) => false,
+            Self::With(..) | Self::Elements(..) => false,
             Self::Mean | Self::Relu | Self::Most(_) | Self::Least(_) | Self::Within(..) | Self::Table(..) => true,
         }
     }
@@ -351,10 +370,14 @@ impl Pipe {
                     pipe.x2_relu = true;
                 }
                 PostOp::With(Combine::Add { negate: true }, _) if index > 0 => return None,
-                PostOp::Slopes(_) | PostOp::Most(_) | PostOp::Least(_) | PostOp::With(..) if x2_free => {
+                PostOp::Slopes(_) | PostOp::Most(_) | PostOp::Least(_) | PostOp::With(..) | PostOp::Elements(..)
+                    if x2_free =>
+                {
                     pipe.x2 = Some(index);
                 }
-                PostOp::Most(_) | PostOp::Least(_) | PostOp::With(..) if y_free => pipe.y = Some(index),
+                PostOp::Most(_) | PostOp::Least(_) | PostOp::With(..) | PostOp::Elements(..) if y_free => {
+                    pipe.y = Some(index);
+                }
                 PostOp::Most(limit) if saturates && *limit > 0.0 && index + 1 == post_ops.len() => {
                     pipe.saturate = Some(index);
                 }
@@ -365,6 +388,7 @@ impl Pipe {
                 | PostOp::Most(_)
                 | PostOp::Least(_)
                 | PostOp::With(..)
+                | PostOp::Elements(..)
                 | PostOp::Table(..)
                 | PostOp::Within(..) => return None,
             }

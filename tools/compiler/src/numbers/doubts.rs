@@ -102,6 +102,6 @@ pub(crate) fn unknown_arguments<'a>(
         let ir::Op::Unary(unary) = node.op else { return None };
         let (x, (low, high)) = (node.inputs[0], bounds[node.inputs[0].0]);
         let unknown = ranges.get(x).is_none() && !(low.is_finite() && high.is_finite());
-        (STEEP.contains(&unary) && unknown).then_some((node, unary))
+        ((STEEP.contains(&unary) || matches!(unary, ir::Unary::Power(_))) && unknown).then_some((node, unary))
     })
 }

@@ -36,6 +36,7 @@ pub(crate) fn saturated(net: &Net) -> Vec<String> {
             match post {
                 PostOp::Affine(scale, shift) => values.extend([&scale[..], &shift[..]]),
                 PostOp::Slopes(slopes) => values.push(slopes),
+                PostOp::Elements(_, elements) => values.push(&elements.values),
                 _ => {}
             }
         }
@@ -98,8 +99,12 @@ impl Quantizer<'_> {
         if let Some(post) = pipe.x2.map(|x2| &step.post_ops[x2]) {
             let mut x2 = X { activation, ..X::default() };
             match post {
-                PostOp::With(Combine::Mul, other) => x2.mul = Some(self.operand(step, *other)),
-                PostOp::With(combine, other) => x2.alu = Some((algorithm(*combine), self.operand(step, *other))),
+                PostOp::With(Combine::Mul, _) | PostOp::Elements(Combine::Mul, _) => {
+                    x2.mul = self.operand_of(step, post);
+                }
+                PostOp::With(combine, _) | PostOp::Elements(combine, _) => {
+                    x2.alu = self.operand_of(step, post).map(|operand| (algorithm(*combine), operand));
+                }
                 PostOp::Slopes(slopes) => {
                     x2.mul = Some(many(slopes));
                     x2.activation = XActivation::Prelu;
@@ -114,9 +119,12 @@ impl Quantizer<'_> {
             let mut y = Y::default();
             let single = |value: f32| Operand::Layer(value.to_bits() as i32);
             match pipe.y.map(|y| &step.post_ops[y]) {
-                Some(PostOp::With(Combine::Mul, other)) => y.mul = Some(self.operand(step, *other)),
-                Some(PostOp::With(combine, other)) => {
-                    y.alu = Some((algorithm(*combine), self.operand(step, *other), None));
+                Some(post @ (PostOp::With(Combine::Mul, _) | PostOp::Elements(Combine::Mul, _))) => {
+                    y.mul = self.operand_of(step, post);
+                }
+                Some(post @ (PostOp::With(combine, _) | PostOp::Elements(combine, _))) => {
+                    let operand = self.operand_of(step, post);
+                    y.alu = operand.map(|operand| (algorithm(*combine), operand, None));
                 }
                 Some(PostOp::Most(limit)) => y.alu = Some((AluAlgorithm::Min, single(*limit), None)),
                 Some(PostOp::Least(limit)) => y.alu = Some((AluAlgorithm::Max, single(*limit), None)),

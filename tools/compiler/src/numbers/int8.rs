@@ -293,15 +293,18 @@ impl Quantizer<'_> {
             let mut x2 =
                 X { activation: if pipe.x2_relu { XActivation::Relu } else { XActivation::Nothing }, ..X::default() };
             match post {
-                PostOp::With(Combine::Mul, other) => {
-                    x2.mul = Some(self.operand(step, *other));
-                    x2.truncate = truncate;
-                    unit *= self.scales[*other].scale * f64::from(truncate).exp2();
-                }
-                PostOp::With(combine, other) => {
-                    x2.alu = Some((algorithm(*combine), self.operand(step, *other)));
-                    x2.shift = shift;
-                }
+                PostOp::With(..) | PostOp::Elements(..) => match self.combined(step, post) {
+                    Some((Combine::Mul, scale, _)) => {
+                        x2.mul = self.operand_of(step, post);
+                        x2.truncate = truncate;
+                        unit *= scale * f64::from(truncate).exp2();
+                    }
+                    Some((combine, ..)) => {
+                        x2.alu = self.operand_of(step, post).map(|operand| (algorithm(combine), operand));
+                        x2.shift = shift;
+                    }
+                    None => {}
+                },
                 PostOp::Slopes(slopes) => {
                     let largest = slopes.iter().fold(1e-6f64, |largest, &slope| largest.max(f64::from(slope.abs())));
                     let truncate = factor_shift(largest).min(15.0);
@@ -327,15 +330,19 @@ impl Quantizer<'_> {
         if pipe.y.is_some() || pipe.table.is_some() {
             let mut y = Y::default();
             match pipe.y.map(|y| &step.post_ops[y]) {
-                Some(PostOp::With(Combine::Mul, other)) => {
-                    y.mul = Some(self.operand(step, *other));
-                    y.truncate = truncate;
-                    unit *= self.scales[*other].scale * f64::from(truncate).exp2();
-                }
-                Some(PostOp::With(combine, other)) => {
-                    let factor = Factor::nearest(&name, self.scales[*other].scale / unit)?;
-                    y.alu = Some((algorithm(*combine), self.operand(step, *other), Some(factor)));
-                }
+                Some(post @ (PostOp::With(..) | PostOp::Elements(..))) => match self.combined(step, post) {
+                    Some((Combine::Mul, scale, _)) => {
+                        y.mul = self.operand_of(step, post);
+                        y.truncate = truncate;
+                        unit *= scale * f64::from(truncate).exp2();
+                    }
+                    Some((combine, scale, _)) => {
+                        let factor = Factor::nearest(&name, scale / unit)?;
+                        let operand = self.operand_of(step, post);
+                        y.alu = operand.map(|operand| (algorithm(combine), operand, Some(factor)));
+                    }
+                    None => {}
+                },
                 Some(post @ (PostOp::Most(limit) | PostOp::Least(limit))) => {
                     let algorithm = if matches!(post, PostOp::Most(_)) { AluAlgorithm::Min } else { AluAlgorithm::Max };
                     let value = (f64::from(*limit) / unit).round().clamp(f64::from(i32::MIN), f64::from(i32::MAX));

@@ -18,16 +18,18 @@
 
 use std::collections::HashMap;
 
+use nvdla_runtime::half;
 use nvdla_uapi::desc::Lut;
 use nvdla_uapi::reg::values::{AluAlgorithm, Precision};
 
 use crate::error::Error;
 use crate::ir::Ranges;
 use crate::net::step::Mode;
-use crate::net::step::{may_saturate, Combine, Kind, Lrn, Net, Pipe, PostOp, Step, TensorId};
+use crate::net::step::{may_saturate, Combine, Elements, Kind, Lrn, Net, Pipe, PostOp, Step, TensorId};
 use crate::numbers::tables::{self, Table, User};
 use crate::passes::inputs::Inputs;
 use crate::quantize::{exponent, Factor, Granularity, LARGEST};
+use crate::target::LARGEST_WIDE;
 
 /// Bits of the largest sum of a convolution in int16.
 pub(crate) const SUM_BITS: f64 = 27.0;
@@ -43,6 +45,8 @@ pub enum Operand {
     Kernel(Vec<i16>),
     /// One value per element of a tensor.
     Element(TensorId),
+    /// One constant per element; bits of fp16 in fp16.
+    Elements(Elements<i16>),
     /// One value per channel of a tensor of one line and column.
     Gate(TensorId),
 }
@@ -258,7 +262,7 @@ impl Quantizer<'_> {
             return None;
         }
         let pipe = Pipe::assign(self.inputs.config, conv, &step.post_ops, may_saturate(self.net, step.output))?;
-        let combines = pipe.x2.is_some_and(|x2| matches!(step.post_ops[x2], PostOp::With(..)));
+        let combines = pipe.x2.is_some_and(|x2| matches!(step.post_ops[x2], PostOp::With(..) | PostOp::Elements(..)));
         match step.post_ops[pipe.table.filter(|_| pipe.y.is_none() && !combines)?] {
             PostOp::Table(function, low, high) => {
                 let (output, range) = (step.output, [low, high].map(f64::from));
@@ -293,10 +297,9 @@ impl Quantizer<'_> {
     /// A unit near `finest` that the following sub-units can use, and the left shift of the tensor that X2 combines.
     pub(crate) fn unit(&self, step: &Step, pipe: Pipe, finest: f64) -> Option<(f64, u8)> {
         let least = self.least_unit(step, pipe);
-        if let Some(PostOp::With(combine, other)) = pipe.x2.map(|x2| &step.post_ops[x2]) {
-            if *combine != Combine::Mul {
-                let scale = self.scales[*other].scale;
-                let most = LARGEST_SHIFTS[usize::from(self.net.tensors[*other].wide)];
+        if let Some((combine, scale, wide)) = pipe.x2.and_then(|x2| self.combined(step, &step.post_ops[x2])) {
+            if combine != Combine::Mul {
+                let most = LARGEST_SHIFTS[usize::from(wide)];
                 let fitting = (scale / least).log2().floor();
                 let shift = exponent(scale / finest).min(fitting).clamp(0.0, most);
                 return Some((scale / shift.exp2(), shift as u8));
@@ -316,9 +319,9 @@ impl Quantizer<'_> {
 
     /// The least unit for which the factor of the tensor that Y combines fits 16 bits, and the output's zero 31 bits.
     fn least_unit(&self, step: &Step, pipe: Pipe) -> f64 {
-        let combined = |at: Option<usize>| match at.map(|at| &step.post_ops[at]) {
-            Some(PostOp::With(combine, other)) => Some((*combine, self.scales[*other].scale)),
-            _ => None,
+        let combined = |at: Option<usize>| {
+            let (combine, scale, _) = self.combined(step, &step.post_ops[at?])?;
+            Some((combine, scale))
         };
         let Scale { scale, zero } = self.scales[step.output];
         let of_zero = if pipe.table.is_some() { 0.0 } else { f64::from(zero.abs()) * scale / f64::from(1 << 30) };
@@ -333,7 +336,37 @@ impl Quantizer<'_> {
         }
     }
 
-    pub(crate) fn operand(&self, step: &Step, other: TensorId) -> Operand {
+    /// How a post-operation combines a step's value with an operand of its own scale, that scale, and whether the operand has 16 bits.
+    pub(crate) fn combined(&self, step: &Step, post: &PostOp) -> Option<(Combine, f64, bool)> {
+        match post {
+            PostOp::With(combine, other) => Some((*combine, self.scales[*other].scale, self.net.tensors[*other].wide)),
+            PostOp::Elements(combine, elements) => {
+                let wide = self.net.computes(step, self.precision) == Precision::Int16;
+                let largest = elements.values.iter().fold(1e-20f32, |largest, value| largest.max(value.abs()));
+                let most = if wide { LARGEST_WIDE } else { LARGEST };
+                Some((*combine, f64::from(largest) / most, wide))
+            }
+            _ => None,
+        }
+    }
+
+    /// The operand of such a post-operation.
+    pub(crate) fn operand_of(&self, step: &Step, post: &PostOp) -> Option<Operand> {
+        match post {
+            PostOp::With(_, other) => Some(self.operand(step, *other)),
+            PostOp::Elements(_, Elements { shape, values }) => {
+                let (_, scale, _) = self.combined(step, post)?;
+                let integer = |value: &f32| match self.precision {
+                    Precision::Fp16 => half::from_f32(*value).to_bits() as i16,
+                    _ => (f64::from(*value) / scale).round() as i16,
+                };
+                Some(Operand::Elements(Elements { shape: *shape, values: values.iter().map(integer).collect() }))
+            }
+            _ => None,
+        }
+    }
+
+    fn operand(&self, step: &Step, other: TensorId) -> Operand {
         let [shape, own] = [other, step.output].map(|id| self.net.tensors[id].shape);
         if shape == own {
             Operand::Element(other)
@@ -352,7 +385,7 @@ pub(crate) fn algorithm(combine: Combine) -> AluAlgorithm {
 }
 
 pub(crate) fn is_mul(step: &Step, at: usize) -> bool {
-    matches!(step.post_ops[at], PostOp::With(Combine::Mul, _))
+    matches!(step.post_ops[at], PostOp::With(Combine::Mul, _) | PostOp::Elements(Combine::Mul, _))
 }
 
 /// Whether the step's own value is negated before another one is added.

@@ -106,6 +106,16 @@ impl Pass<'_> {
         if !matches!(op, Op::Binary(_)) {
             return false;
         }
+        if *op == Op::Binary(Binary::Mul) {
+            // x where it is above a limit, else 0.
+            for (step, x) in [(inputs[0], inputs[1]), (inputs[1], inputs[0])] {
+                let of = self.origin(step).map(|k| &self.graph.nodes[k]);
+                if let Some((Op::Unary(Unary::Step(at)), true)) = of.map(|node| (&node.op, node.inputs[0] == x)) {
+                    let threshold = Op::Unary(Unary::Threshold(*at));
+                    return self.replace(k, threshold, &[x]);
+                }
+            }
+        }
         let mut sources = Vec::new();
         self.sources(self.output(k), MAX_NODES, &mut sources);
         // The farthest tensor is tried first, because the longest expression is the whole function.
@@ -146,6 +156,7 @@ fn limits(unary: Unary) -> Option<(f32, f32)> {
 /// The function with these values.
 fn recognise(f: &dyn Fn(f32) -> f32) -> Option<Unary> {
     let (zero, slope) = (f(0.0), f(0.25) - f(-0.25));
+    let end = |value: f32| if value.abs() == 1000.0 { value * f32::INFINITY } else { value };
     let candidates = [
         Unary::Silu,
         Unary::HardSwish,
@@ -161,6 +172,7 @@ fn recognise(f: &dyn Fn(f32) -> f32) -> Option<Unary> {
         Unary::HardSigmoid { alpha: slope * 2.0, beta: zero },
         Unary::LeakyRelu(-f(-1.0)),
         Unary::Elu(-f(-30.0)),
+        Unary::Clip(end(f(-1000.0)), end(f(1000.0))),
     ];
     // Sums of large and small numbers have rounding errors; different functions differ by far more.
     let close = |a: f32, b: f32| a == b || (a - b).abs() <= 4e-6 * (1.0 + b.abs());

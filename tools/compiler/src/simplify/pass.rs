@@ -263,6 +263,9 @@ impl<'a> Pass<'a> {
             }
             (Binary::Pow, Some(-1.0)) => return self.replace(k, Op::Unary(Unary::Reciprocal), &[a]),
             (Binary::Pow, Some(0.5)) => return self.replace(k, Op::Unary(Unary::Sqrt), &[a]),
+            (Binary::Pow, Some(power)) if power.fract() != 0.0 => {
+                return self.replace(k, Op::Unary(Unary::Power(power)), &[a]);
+            }
             (Binary::Max, Some(low)) => return self.replace(k, Op::Unary(Unary::Clip(low, f32::INFINITY)), &[a]),
             (Binary::Max | Binary::Min, None) if finite(&values) => return self.limits_of_channels(k, a, b),
             (Binary::Min, Some(high)) => return self.replace(k, Op::Unary(Unary::Clip(f32::NEG_INFINITY, high)), &[a]),

@@ -91,7 +91,7 @@ impl Pass<'_> {
         let Some(pad) = self.origin(x).map(|k| &self.graph.nodes[k]) else { return false };
         let Op::Pad { mode: PadMode::Constant(value), before, after } = &pad.op else { return false };
         let fits = match self.graph.nodes[k].op {
-            Op::Pool(Pool { kind: PoolKind::Max, .. }) => {
+            Op::Pool(Pool { kind: PoolKind::Max, .. }) | Op::DilatedPool(Pool { kind: PoolKind::Max, .. }, _) => {
                 *value <= LEAST || *value <= bounds(self.graph, &[])[pad.inputs[0].0].0
             }
             _ => *value == 0.0,
@@ -117,6 +117,9 @@ impl Pass<'_> {
                     PoolKind::Average { .. } => Pool { kind: PoolKind::Average { count_include_pad: true }, ..pool },
                 };
                 Op::Pool(Pool { padding: sum(pool.padding), ..pool })
+            }
+            Op::DilatedPool(pool @ Pool { kind: PoolKind::Max, .. }, dilation) => {
+                Op::DilatedPool(Pool { padding: sum(pool.padding), ..pool }, dilation)
             }
             _ => return false,
         };

@@ -4,54 +4,78 @@
 
 use super::reader::{Layer, Reader};
 use crate::import::options::Options;
+use crate::import::reduce::{reduce, Emit, Reduction};
 use crate::ir::{
-    infer, Binary, BlockOrder, Convolution, Coordinates, Op, PadMode, Padding, Pool, PoolKind, Resize, ResizeMode,
-    Rounding, TensorId, Unary,
+    infer, Binary, BlockOrder, Convolution, Coordinates, Graph, Op, PadMode, Padding, Pool, PoolKind, Resize,
+    ResizeMode, Rounding, TensorId, Unary,
 };
 
 const LAYERS: &[&str] = &[
     "AbsVal",
+    "BNLL",
     "BatchNorm",
+    "Bias",
     "BinaryOp",
+    "CELU",
+    "Cast",
     "Clip",
     "Concat",
     "Convolution",
+    "Convolution1D",
     "ConvolutionDepthWise",
+    "ConvolutionDepthWise1D",
     "Crop",
     "Deconvolution",
+    "Deconvolution1D",
     "DeconvolutionDepthWise",
+    "DeconvolutionDepthWise1D",
+    "DeepCopy",
     "Dropout",
     "ELU",
     "Eltwise",
+    "Erf",
     "Exp",
+    "ExpandDims",
     "Flatten",
+    "Flip",
     "GELU",
+    "GLU",
     "HardSigmoid",
     "HardSwish",
     "InnerProduct",
     "Input",
     "Interp",
     "LRN",
+    "Log",
     "MemoryData",
     "Mish",
     "Noop",
     "PReLU",
+    "Packing",
     "Padding",
     "Permute",
     "PixelShuffle",
     "Pooling",
+    "Pooling1D",
+    "Power",
     "ReLU",
+    "Reduction",
+    "Reorg",
     "Reshape",
     "SELU",
     "Scale",
+    "Shrink",
     "ShuffleChannel",
     "Sigmoid",
     "Slice",
     "Softmax",
     "Softplus",
     "Split",
+    "Squeeze",
     "Swish",
     "TanH",
+    "Threshold",
+    "Tile",
     "UnaryOp",
 ];
 
@@ -69,6 +93,26 @@ pub(super) fn why_not(kind: &str) -> String {
         }
         "LSTM" | "GRU" | "RNN" => "recurrence is not supported".to_owned(),
         _ => "the layer is not supported".to_owned(),
+    }
+}
+
+/// The greatest number of copies of a tensor along one axis.
+const MAX_TILES: usize = 1024;
+
+/// The reader at a layer.
+struct At<'a, 'b>(&'a mut Reader<'b>, &'a Layer<'a>);
+
+impl Emit for At<'_, '_> {
+    fn graph(&self) -> &Graph {
+        &self.0.graph
+    }
+
+    fn emit(&mut self, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
+        self.0.emit(self.1, op, inputs)
+    }
+
+    fn constant(&mut self, shape: &[usize], values: Vec<f32>) -> Result<TensorId, String> {
+        self.0.constant(self.1, shape, values)
     }
 }
 
@@ -115,16 +159,57 @@ impl Reader<'_> {
             "TanH" => unary(self, Unary::Tanh),
             "Mish" => unary(self, Unary::Mish),
             "Swish" => unary(self, Unary::Silu),
-            "Softplus" => unary(self, Unary::Softplus),
+            "Softplus" | "BNLL" => unary(self, Unary::Softplus),
             "AbsVal" => unary(self, Unary::Abs),
             "ELU" => unary(self, Unary::Elu(l.float(0, 0.1))),
             "SELU" => unary(self, Unary::Selu { alpha: l.float(0, 1.673_263_2), gamma: l.float(1, 1.050_701) }),
             "GELU" if l.int(0, 0) != 0 => unary(self, Unary::GeluTanh),
             "GELU" => unary(self, Unary::Gelu),
-            "Exp" if l.float(0, -1.0) == -1.0 && l.float(1, 1.0) == 1.0 && l.float(2, 0.0) == 0.0 => {
-                unary(self, Unary::Exp)
+            "Erf" => unary(self, Unary::Erf),
+            "Threshold" => unary(self, Unary::Step(l.float(0, 0.0))),
+            // A base of -1 is that of the natural logarithm.
+            "Exp" => {
+                let rate = if l.float(0, -1.0) == -1.0 { 1.0 } else { l.float(0, -1.0).ln() };
+                let x = self.linear(l, x, l.float(1, 1.0) * rate, l.float(2, 0.0) * rate)?;
+                self.emit(l, Op::Unary(Unary::Exp), &[x])
             }
-            "Exp" => Err("a base, a scale and a shift are not supported".to_owned()),
+            "Log" => {
+                let rate = if l.float(0, -1.0) == -1.0 { 1.0 } else { l.float(0, -1.0).ln() };
+                let x = self.linear(l, x, l.float(1, 1.0), l.float(2, 0.0))?;
+                let y = self.emit(l, Op::Unary(Unary::Log), &[x])?;
+                self.linear(l, y, 1.0 / rate, 0.0)
+            }
+            "Power" => {
+                let x = self.linear(l, x, l.float(1, 1.0), l.float(2, 0.0))?;
+                if l.float(0, 1.0) == 1.0 {
+                    return Ok(vec![x]);
+                }
+                let power = self.constant(l, &[], vec![l.float(0, 1.0)])?;
+                self.emit(l, Op::Binary(Binary::Pow), &[x, power])
+            }
+            "CELU" => {
+                let alpha = l.float(0, 1.0);
+                let inner = self.linear(l, x, 1.0 / alpha, 0.0)?;
+                let y = self.emit(l, Op::Unary(Unary::Elu(1.0)), &[inner])?;
+                self.linear(l, y, alpha, 0.0)
+            }
+            "Shrink" => self.shrink(l, x),
+            "GLU" => self.gated(l, x),
+            "Bias" => {
+                let count = l.size(0, 0)?;
+                let values = self.weights.plain(count)?;
+                self.affine(l, x, vec![1.0; count], Some(values))
+            }
+            "Reduction" => self.reduction(l, x),
+            "Reorg" => self.reorg(l, x),
+            "Tile" => self.tile(l, x),
+            "Flip" => self.flip(l, x),
+            "Squeeze" | "ExpandDims" => self.dimensions(l, x),
+            "Convolution1D"
+            | "ConvolutionDepthWise1D"
+            | "Deconvolution1D"
+            | "DeconvolutionDepthWise1D"
+            | "Pooling1D" => self.of_lines(l, x),
             "HardSigmoid" => unary(self, Unary::HardSigmoid { alpha: l.float(0, 0.2), beta: l.float(1, 0.5) }),
             "HardSwish" => self.hard_swish(l, x, l.float(0, 0.2), l.float(1, 0.5)),
             "UnaryOp" => self.unary(l, x),
@@ -161,12 +246,14 @@ impl Reader<'_> {
                 let factor = self.constant(l, &[], vec![l.float(0, 1.0)])?;
                 self.emit(l, Op::Binary(Binary::Mul), &[x, factor])
             }
-            "Dropout" | "Noop" => Ok(x),
+            // 3 is int8.
+            "Cast" if l.int(1, 0) == 3 => Err("a cast to integers".to_owned()),
+            "Cast" | "Dropout" | "Noop" | "DeepCopy" | "Packing" => Ok(x),
             "Reshape" => self.reshape(l, x),
             "Permute" => self.permute(l, x),
             "Padding" => self.padding(l, x),
             "Crop" => self.crop(l, inputs),
-            "Interp" => self.interp(l, x),
+            "Interp" => self.interp(l, inputs),
             "PixelShuffle" => {
                 let order = if l.int(1, 0) == 0 { BlockOrder::Crd } else { BlockOrder::Dcr };
                 self.emit(l, Op::DepthToSpace { block: l.size(0, 1)?, order }, &[x])
@@ -339,16 +426,41 @@ impl Reader<'_> {
     }
 
     fn deconvolution(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
-        let [_, channels, ..] = self.four(x)?;
+        let [_, channels, height, width] = self.four(x)?;
         let (kernels, group) = (l.size(0, 0)?, if l.kind == "Deconvolution" { 1 } else { l.size(7, 1)? });
         let (kernel, stride, dilation) = (l.pair(11, 1, 0)?, l.pair(13, 3, 1)?, l.pair(12, 2, 1)?);
         if group == 0 || channels % group != 0 || kernels % group != 0 {
             return Err(format!("{channels} channels and {kernels} kernels in {group} groups"));
         }
-        if l.int(20, 0) != 0 || l.int(21, 0) != 0 {
-            return Err("a given output size is not supported".to_owned());
-        }
-        let padding = Self::sides(l, [4, 15, 14, 16])?;
+        let extra = [l.size(19, l.size(18, 0)?)?, l.size(18, 0)?];
+        // Padding of -233 and -234 is what is more than the given size: half of it on each side, the rest below or above.
+        let open = |mode: i64| [4, 15, 14, 16].iter().any(|&key| l.int(key, 0) == mode);
+        let (upper, lower) = (open(ABSENT), open(-234));
+        let padding = if upper || lower {
+            let wide = l.size(20, 0)?;
+            let wanted = [l.size(21, wide)?, wide];
+            let cut = |axis: usize, size: usize| {
+                let kernel = infer::dilated(kernel[axis], dilation[axis]);
+                let whole = (size - 1).saturating_mul(stride[axis]).saturating_add(kernel).saturating_add(extra[axis]);
+                match wanted {
+                    [0, _] | [_, 0] => Ok((0, 0)),
+                    _ => {
+                        let cut = whole.checked_sub(wanted[axis]);
+                        let cut = cut.ok_or_else(|| format!("an output of {wanted:?}, larger than {whole}"))?;
+                        let first = if upper { cut / 2 } else { cut - cut / 2 };
+                        Ok::<_, String>((first, cut - first))
+                    }
+                }
+            };
+            let ((top, bottom), (left, right)) = (cut(0, height)?, cut(1, width)?);
+            Padding { top, left, bottom, right }
+        } else {
+            let padding = Self::sides(l, [4, 15, 14, 16])?;
+            if padding == Padding::default() && l.size(20, 0)? > 0 && l.size(21, l.size(20, 0)?)? > 0 {
+                return Err("a given size with padding of 0, for which NCNN gives no output".to_owned());
+            }
+            padding
+        };
         // NCNN's order: group, kernel, channel; the representation's: channel, kernel.
         let (per_group, each) = (channels / group, kernels / group);
         let stored = [kernels, per_group, kernel[0], kernel[1]];
@@ -358,7 +470,6 @@ impl Reader<'_> {
         operands[0] = self.emit(l, Op::Transpose { perm: vec![0, 2, 1, 3, 4] }, &[operands[0]])?;
         operands[0] =
             self.emit(l, Op::Reshape { shape: vec![channels, each, kernel[0], kernel[1]] }, &[operands[0]])?;
-        let extra = [l.size(19, l.size(18, 0)?)?, l.size(18, 0)?];
         let op = Op::Deconvolution(Convolution { group, kernel, stride, dilation, padding }, extra);
         let y = self.emit(l, op, &[&[x], &operands[..]].concat())?;
         self.activation(l, y)
@@ -450,10 +561,208 @@ impl Reader<'_> {
             14 => Unary::Atan,
             15 => Unary::Reciprocal,
             16 => Unary::Tanh,
+            17 => {
+                let y = self.emit(l, Op::Unary(Unary::Log), &[x])?;
+                return self.linear(l, y, std::f32::consts::LOG10_E, 0.0);
+            }
             18 => Unary::Round,
             other => return Err(format!("the operation {other} is not supported")),
         };
         self.emit(l, Op::Unary(unary), &[x])
+    }
+
+    /// x * factor + offset
+    fn linear(&mut self, l: &Layer<'_>, mut x: TensorId, factor: f32, offset: f32) -> Result<TensorId, String> {
+        if factor != 1.0 {
+            let factor = self.constant(l, &[], vec![factor])?;
+            x = self.emit(l, Op::Binary(Binary::Mul), &[x, factor])?;
+        }
+        if offset != 0.0 {
+            let offset = self.constant(l, &[], vec![offset])?;
+            x = self.emit(l, Op::Binary(Binary::Add), &[x, offset])?;
+        }
+        Ok(x)
+    }
+
+    /// x without the part between -lambda and lambda, and nearer to 0 by the bias.
+    fn shrink(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        let (bias, limit) = (l.float(0, 0.0), l.float(1, 0.5));
+        if bias == limit {
+            let inner = self.emit(l, Op::Unary(Unary::Clip(-limit, limit)), &[x])?;
+            return self.emit(l, Op::Binary(Binary::Sub), &[x, inner]);
+        }
+        let mut sides = [x; 2];
+        for (k, side) in sides.iter_mut().enumerate() {
+            let from = if k == 0 { x } else { self.emit(l, Op::Unary(Unary::Neg), &[x])? };
+            *side = self.emit(l, Op::Unary(Unary::Threshold(limit)), &[from])?;
+            if bias != 0.0 {
+                let beyond = self.emit(l, Op::Unary(Unary::Step(limit)), &[from])?;
+                let beyond = self.linear(l, beyond, bias, 0.0)?;
+                *side = self.emit(l, Op::Binary(Binary::Sub), &[*side, beyond])?;
+            }
+        }
+        self.emit(l, Op::Binary(Binary::Sub), &sides)
+    }
+
+    /// The first half of an axis times the sigmoid of the second.
+    fn gated(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        let shape = self.graph.shape(x).to_vec();
+        let axis = self.axis(l.int(0, 0), x)?;
+        let half = shape[axis] / 2;
+        let part = |start: usize| {
+            let (mut starts, mut lengths) = (vec![0; shape.len()], shape.clone());
+            (starts[axis], lengths[axis]) = (start, half);
+            Op::Slice { starts, steps: vec![1; shape.len()], lengths }
+        };
+        let value = self.emit(l, part(0), &[x])?;
+        let gate = self.emit(l, part(half), &[x])?;
+        let gate = self.emit(l, Op::Unary(Unary::Sigmoid), &[gate])?;
+        self.emit(l, Op::Binary(Binary::Mul), &[value, gate])
+    }
+
+    fn reduction(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        let operation = match l.int(0, 0) {
+            0 => Reduction::Sum,
+            1 | 7 => Reduction::L1,
+            2 => Reduction::SumSquare,
+            3 => Reduction::Mean,
+            4 => Reduction::Max,
+            5 => Reduction::Min,
+            8 => Reduction::L2,
+            9 => Reduction::LogSum,
+            10 => Reduction::LogSumExp,
+            other => return Err(format!("the operation {other} is not supported")),
+        };
+        let shape = self.graph.shape(x).to_vec();
+        let mut reduced: Vec<usize> = if l.int(1, 1) != 0 || l.array(3).is_empty() {
+            (1..shape.len()).collect()
+        } else {
+            l.array(3).iter().map(|&axis| self.axis(axis as i64, x)).collect::<Result<_, _>>()?
+        };
+        reduced.sort_unstable();
+        reduced.dedup();
+        let y = reduce(&mut At(self, l), x, &reduced, operation)?;
+        let y = self.linear(l, y, l.float(2, 1.0), 0.0)?;
+        let keep = l.int(4, 0) != 0;
+        let extent = |axis: usize| if reduced.contains(&axis) { 1 } else { shape[axis] };
+        let mut to: Vec<usize> = (0..shape.len()).filter(|axis| keep || !reduced.contains(axis)).map(extent).collect();
+        if to.len() == 1 {
+            to.push(1);
+        }
+        self.reshaped(l, y, &to)
+    }
+
+    fn reorg(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        let ([_, channels, ..], block) = (self.four(x)?, l.size(0, 1)?);
+        let y = self.emit(l, Op::SpaceToDepth { block }, &[x])?;
+        if l.int(1, 0) != 0 {
+            return Ok(y);
+        }
+        let square = block * block;
+        let from = (0..channels * square).map(|k| k % square * channels + k / square).collect();
+        self.emit(l, Op::ChannelPermutation { from }, &[y])
+    }
+
+    fn tile(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        let rank = self.graph.shape(x).len();
+        let mut counts = vec![1; rank];
+        let repeats = l.array(2);
+        if repeats.is_empty() {
+            counts[self.axis(l.int(0, 0), x)?] = l.size(1, 1)?;
+        } else if repeats.len() < rank {
+            // The last dimensions.
+            for (count, &repeat) in counts[rank - repeats.len()..].iter_mut().zip(repeats) {
+                *count = repeat as usize;
+            }
+        } else {
+            return Err(format!("{} repetitions for {} dimensions", repeats.len(), rank - 1));
+        }
+        let mut y = x;
+        for (axis, &count) in counts.iter().enumerate().filter(|(_, count)| **count != 1) {
+            if count == 0 || count > MAX_TILES {
+                return Err(format!("{count} repetitions"));
+            }
+            y = self.emit(l, Op::Concat { axis }, &vec![y; count])?;
+        }
+        Ok(y)
+    }
+
+    fn flip(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        let shape = self.graph.shape(x).to_vec();
+        let (mut starts, mut steps) = (vec![0; shape.len()], vec![1; shape.len()]);
+        for &axis in l.array(0) {
+            let axis = self.axis(axis as i64, x)?;
+            (starts[axis], steps[axis]) = (shape[axis] - 1, -1);
+        }
+        self.emit(l, Op::Slice { starts, steps, lengths: shape }, &[x])
+    }
+
+    /// Removes or adds dimensions of 1.
+    fn dimensions(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        let mut shape = self.graph.shape(x).to_vec();
+        let (adds, list) = (l.kind == "ExpandDims", l.array(3));
+        if list.is_empty() {
+            return Err("its axes are given as flags".to_owned());
+        }
+        let rank = (shape.len() - 1 + if adds { list.len() } else { 0 }) as i64;
+        let place = |&axis: &f64| {
+            let axis = if axis < 0.0 { axis as i64 + rank } else { axis as i64 };
+            if (0..rank).contains(&axis) {
+                Ok(axis as usize + 1)
+            } else {
+                Err(format!("axis {axis} of {rank} dimensions"))
+            }
+        };
+        let mut axes = list.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+        axes.sort_unstable();
+        axes.dedup();
+        if adds {
+            for &axis in &axes {
+                shape.insert(axis.min(shape.len()), 1);
+            }
+        } else {
+            axes.retain(|&axis| shape[axis] == 1);
+            for &axis in axes.iter().rev() {
+                shape.remove(axis);
+            }
+        }
+        if shape.len() == 1 {
+            shape.push(1);
+        }
+        self.reshaped(l, x, &shape)
+    }
+
+    /// A layer of lines: the layer of pictures with one line.
+    fn of_lines(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        let &[_, channels, width] = self.graph.shape(x) else {
+            return Err(format!("the input {:?} is not (C, W)", self.graph.shape(x)));
+        };
+        let kind = l.kind.trim_end_matches("1D");
+        let mut values = l.values.clone();
+        // Kernel, dilation, stride, padding above and below, the size of the output and what is added to it.
+        let fixed: &[(i32, f64)] = match kind {
+            "Pooling" => &[(11, 1.0), (12, 1.0), (13, 0.0), (15, 0.0), (18, 1.0)],
+            "Convolution" | "ConvolutionDepthWise" => {
+                &[(11, 1.0), (12, 1.0), (13, 1.0), (14, 0.0), (16, 0.0), (19, 0.0)]
+            }
+            _ => &[(11, 1.0), (12, 1.0), (13, 1.0), (14, 0.0), (16, 0.0), (19, 0.0), (21, 1.0)],
+        };
+        if kind.starts_with("Convolution") && l.int(19, 0) != 0 {
+            return Err("weights that the network computes are not supported".to_owned());
+        }
+        values.extend(fixed.iter().copied());
+        let (bottoms, tops, arrays) = (l.bottoms.clone(), l.tops.clone(), l.arrays.clone());
+        let layer = Layer { kind, name: l.name, bottoms, tops, values, arrays };
+        let x = self.reshaped(l, x, &[1, channels, 1, width])?;
+        let y = match kind {
+            "Pooling" => self.pooling(&layer, x)?,
+            "Convolution" | "ConvolutionDepthWise" => self.convolution(&layer, x)?,
+            _ => self.deconvolution(&layer, x)?,
+        };
+        match self.graph.shape(y) {
+            &[one, channels, 1, width] => self.reshaped(l, y, &[one, channels, width]),
+            _ => Ok(y),
+        }
     }
 
     /// x * factor + offset, per channel.
@@ -648,14 +957,20 @@ impl Reader<'_> {
         self.emit(l, Op::Slice { starts, steps: vec![1; shape.len()], lengths }, &[x])
     }
 
-    fn interp(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+    fn interp(&mut self, l: &Layer<'_>, inputs: &[TensorId]) -> Result<TensorId, String> {
+        let x = inputs[0];
         let [_, _, height, width] = self.four(x)?;
         let mode = match l.int(0, 0) {
             1 => ResizeMode::Nearest(Rounding::Floor),
             2 => ResizeMode::Bilinear,
+            3 => ResizeMode::Cubic(-0.75),
             other => return Err(format!("the resizing {other} is not supported")),
         };
-        let given = [l.size(3, 0)?, l.size(4, 0)?];
+        let given = match inputs {
+            // The size is that of another blob.
+            [_, like] => [self.four(*like)?[2], self.four(*like)?[3]],
+            _ => [l.size(3, 0)?, l.size(4, 0)?],
+        };
         let factors = [l.float(1, 1.0), l.float(2, 1.0)];
         let extent = |k: usize, from: usize| if given[k] > 0 { given[k] } else { (from as f32 * factors[k]) as usize };
         let size = [extent(0, height), extent(1, width)];

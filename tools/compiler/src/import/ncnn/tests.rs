@@ -102,3 +102,38 @@ fn operands_of_fewer_dimensions_are_aligned_at_their_first() {
     assert_eq!(sum("0=3", 3).unwrap(), [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3].map(|value| value as f32));
     assert!(sum("0=3 1=2", 6).is_err());
 }
+
+/// The values of a layer for a blob of 2 channels, 2 lines and 4 columns with the values 1 to 16. Those of NCNN 1.0.20261020 are the
+/// same.
+fn computed(layer: &str, weights: &[f32]) -> Vec<f32> {
+    let (kind, parameters) = layer.split_once(' ').unwrap_or((layer, ""));
+    let param = format!("7767517\n2 2\nInput in 0 1 x 0=4 1=2 2=2\n{kind} l 1 1 x y {parameters}\n");
+    let weights: Vec<u8> = weights.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let graph = reads(&param, &weights).unwrap_or_else(|error| panic!("{layer}: {error}"));
+    let x: Vec<f32> = (1..=16u8).map(f32::from).collect();
+    float::run(&graph, &[x], &mut |_, _| {}).unwrap()[0].clone()
+}
+
+#[test]
+fn layers_of_other_operators_are_read() {
+    let ones = |count: usize| vec![1.0; count];
+    assert_eq!(computed("Power 0=2 1=0.5 2=1", &[])[..3], [2.25, 4.0, 6.25]);
+    assert_eq!(computed("Bias 0=2", &[10.0, 20.0])[7..9], [18.0, 29.0]);
+    assert_eq!(computed("Threshold 0=3", &[])[..5], [0.0, 0.0, 0.0, 1.0, 1.0]);
+    assert_eq!(computed("Reduction 0=0 1=1", &[]), [136.0]);
+    assert_eq!(computed("Reduction 0=3 1=0 2=2 -23303=1,0", &[]), [10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 22.0, 24.0]);
+    assert_eq!(computed("Reduction 0=4 1=0 -23303=2,1,-1 4=1", &[]), [8.0, 16.0]);
+    assert_eq!(
+        computed("Reorg 0=2", &[]),
+        [1.0, 3.0, 2.0, 4.0, 5.0, 7.0, 6.0, 8.0, 9.0, 11.0, 10.0, 12.0, 13.0, 15.0, 14.0, 16.0]
+    );
+    assert_eq!(computed("Reorg 0=2 1=1", &[])[..6], [1.0, 3.0, 9.0, 11.0, 2.0, 4.0]);
+    assert_eq!(computed("Tile 0=2 1=2", &[])[..9], [1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(computed("Flip -23300=1,-1", &[])[..5], [4.0, 3.0, 2.0, 1.0, 8.0]);
+    // A deconvolution whose output has a given size: what is more is cut off at both ends, the rest of it at the last or first.
+    let weights: Vec<f32> = [0.0].into_iter().chain(ones(2 * 9)).collect();
+    let upper = computed("Deconvolution 0=1 1=3 3=2 4=-233 6=18 20=8 21=4", &weights);
+    let lower = computed("Deconvolution 0=1 1=3 3=2 4=-234 6=18 20=8 21=4", &weights);
+    assert_eq!((upper.len(), upper[0], upper[1]), (32, 10.0, 10.0));
+    assert_eq!((lower.len(), lower[0], lower[1]), (32, 10.0, 22.0));
+}

@@ -34,16 +34,13 @@ impl Reader {
         let kernel = sizes(n.ints("kernel_shape").ok_or("it has no kernel_shape")?, "kernel_shape")?;
         let mut windows = Windows::read(n, &kernel, rank)?;
         windows.resolve(size)?;
-        if windows.dilation != [1, 1] && (max || windows.pads != [(0, 0); 2]) {
-            return Err(format!("dilation {:?}: NVDLA pools neighbouring elements", windows.dilation));
-        }
         let include = n.int("count_include_pad", 0) != 0 || power.is_some();
         let given = windows.padding();
         let mut further = false;
         if n.int("ceil_mode", 0) != 0 {
             for axis in 0..2 {
                 let (before, after) = windows.pads[axis];
-                let (stride, kernel) = (windows.stride[axis], windows.kernel[axis]);
+                let (stride, kernel) = (windows.stride[axis], windows.extent(axis));
                 let whole = size[axis].saturating_add(before).saturating_add(after);
                 let Some(rest) = whole.checked_sub(kernel).filter(|_| stride > 0) else { continue };
                 let mut outputs = rest.div_ceil(stride) + 1;
@@ -70,10 +67,12 @@ impl Reader {
             padding = Padding { bottom, right, ..Padding::default() };
             count_include_pad = false;
         }
-        let y = if windows.dilation == [1, 1] {
+        let dilated = windows.dilation != [1, 1];
+        let y = if !dilated || max || !count_include_pad {
             let pool =
                 Pool { kind: average(count_include_pad), kernel: windows.kernel, stride: windows.stride, padding };
-            self.emit(n, Op::Pool(pool), &[x])?
+            let op = if dilated { Op::DilatedPool(pool, windows.dilation) } else { Op::Pool(pool) };
+            self.emit(n, op, &[x])?
         } else {
             // The mean of elements that are apart is a convolution with equal weights.
             let (channels, [rows, columns]) = (self.graph.shape(x)[1], windows.kernel);
@@ -157,6 +156,7 @@ impl Reader {
             ("nearest", "floor") => ResizeMode::Nearest(Rounding::Floor),
             ("nearest", "ceil") => ResizeMode::Nearest(Rounding::Ceil),
             ("linear" | "bilinear", _) => ResizeMode::Bilinear,
+            ("cubic", _) => ResizeMode::Cubic(n.float("cubic_coeff_a", -0.75)),
             (mode, _) => return Err(format!("mode {mode} with nearest_mode {rounding} is not supported")),
         };
         let coordinates = n.text("coordinate_transformation_mode", if old { "asymmetric" } else { "half_pixel" });

@@ -361,7 +361,7 @@ impl Reader {
                     _ => Ok(None),
                 };
             }
-            "Where" => return self.choose(inputs).map(|value| Some(vec![value])),
+            "Where" => return self.choose(inputs).map(|value| value.map(|value| vec![value])),
             _ => {}
         }
         let all: Option<Vec<&Integers>> = inputs
@@ -483,9 +483,9 @@ impl Reader {
     }
 
     /// `Where` with a constant condition.
-    fn choose(&mut self, inputs: &[TensorValue]) -> Result<TensorValue, String> {
+    fn choose(&mut self, inputs: &[TensorValue]) -> Result<Option<TensorValue>, String> {
         let [TensorValue::Integers(condition), a, b] = inputs else {
-            return Err("its condition is computed by the network".to_owned());
+            return Ok(None);
         };
         if let (TensorValue::Integers(a), TensorValue::Integers(b)) = (a, b) {
             // The three inputs are broadcast to each other.
@@ -494,20 +494,20 @@ impl Reader {
             let (a, b, condition) = (all.zip(a, one)?, all.zip(b, one)?, all.zip(condition, one)?);
             let choice = |((&c, &a), &b)| if c != 0 { a } else { b };
             let values = condition.values.iter().zip(&a.values[..]).zip(&b.values[..]).map(choice).collect();
-            return Ok(TensorValue::Integers(Integers { values, ..a }));
+            return Ok(Some(TensorValue::Integers(Integers { values, ..a })));
         }
         let chosen = if condition.values.iter().all(|&c| c != 0) {
             a
         } else if condition.values.iter().all(|&c| c == 0) {
             b
         } else {
-            return Err("its condition differs between elements".to_owned());
+            return Ok(None);
         };
         let shapes = [self.shape_of(a), self.shape_of(b)];
         if shapes[0] != shapes[1] || shapes[0].as_ref().is_none_or(|shape| count(&condition.shape) > count(shape)) {
-            return Err(format!("the shapes {shapes:?} and that of the condition, {:?}, differ", condition.shape));
+            return Ok(None);
         }
-        Ok(chosen.clone())
+        Ok(Some(chosen.clone()))
     }
 
     fn constant_node(&mut self, n: &Node<'_>, folder: Option<&Path>) -> Result<TensorValue, String> {

@@ -247,7 +247,13 @@ impl<'a> Surveyor<'a> {
 
     /// Refuses outputs of another type than the reader gives them.
     fn typed(&self, node: &Node<'_>) -> Result<(), String> {
+        let booleans = ["Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "And", "Or", "Not"];
         for output in &node.proto.output {
+            if let Some(TensorValue::Real(id)) = self.reader.tensors.get(output) {
+                if booleans.contains(&node.proto.op_type.as_str()) && self.reader.graph.constant(*id).is_none() {
+                    return Err(format!("the elements of its output {output:?} are booleans"));
+                }
+            }
             let Some(Declared { kind, .. }) = self.declared.get(output.as_str()) else { continue };
             let real = matches!(*kind, types::FLOAT | types::FLOAT16);
             match self.reader.tensors.get(output) {

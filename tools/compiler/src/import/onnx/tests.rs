@@ -548,3 +548,39 @@ fn a_function_that_calls_itself_is_refused() {
     let error = read(model.encode_to_vec().into(), None, &Options::default()).unwrap_err();
     assert!(format!("{error:?}").contains("calls itself"), "{error:?}");
 }
+
+/// A comparison is 0 or 1, and a choice by it is what ONNX computes.
+#[test]
+fn choices_by_comparisons_are_read() {
+    let limit = || tensor("limit", &[], &[2.0]);
+    let x: Vec<f32> = (0..32).map(|k| k as f32 / 2.0 - 5.0).collect();
+    let conv: Vec<f32> = (0..16).map(|k| x[k] + x[k + 16]).collect();
+    let runs = |nodes: Vec<proto::Node>| {
+        let graph = reads(&model(nodes, vec![limit(), tensor("zero", &[], &[0.0])], "y")).unwrap();
+        float::run(&graph, std::slice::from_ref(&x), &mut |_, _| {}).unwrap()[0][..16].to_vec()
+    };
+    let holds = |operator: &str, x: f32| match operator {
+        "Greater" => x > 2.0,
+        "GreaterOrEqual" => x >= 2.0,
+        "Less" => x < 2.0,
+        "LessOrEqual" => x <= 2.0,
+        _ => x == 2.0,
+    };
+    for operator in ["Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"] {
+        let compare = || node(operator, &["conv", "limit"], "mask");
+        for (inputs, other) in [(["mask", "conv", "limit"], 2.0), (["mask", "conv", "zero"], 0.0)] {
+            let found = runs(vec![compare(), node("Where", &inputs, "y")]);
+            let expected: Vec<f32> = conv.iter().map(|&x| if holds(operator, x) { x } else { other }).collect();
+            assert_eq!(found, expected, "{operator}");
+        }
+        let found = runs(vec![compare(), node("Not", &["mask"], "not"), node("Where", &["not", "limit", "zero"], "y")]);
+        let expected: Vec<f32> = conv.iter().map(|&x| if holds(operator, x) { 0.0 } else { 2.0 }).collect();
+        assert_eq!(found, expected, "not {operator}");
+    }
+    // The constant may be first.
+    let found = runs(vec![node("Less", &["limit", "conv"], "mask"), node("Where", &["mask", "conv", "zero"], "y")]);
+    assert_eq!(found, conv.iter().map(|&x| if x > 2.0 { x } else { 0.0 }).collect::<Vec<_>>());
+    let infinite = vec![limit(), tensor("infinite", &[], &[f32::NEG_INFINITY])];
+    let nodes = vec![node("Less", &["conv", "limit"], "mask"), node("Where", &["mask", "conv", "infinite"], "y")];
+    assert!(refusal(&model(nodes, infinite, "y"), "y").contains("infinite"));
+}

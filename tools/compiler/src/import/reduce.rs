@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reductions, as poolings over all of the reduced dimensions.
+
+use crate::ir::{Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, TensorId, Unary};
+use crate::target::LARGEST_KERNEL;
+
+/// A reader that adds nodes for one node of its file.
+pub(super) trait Emit {
+    /// The graph so far.
+    fn graph(&self) -> &Graph;
+    /// Adds a node, or a constant if all of its inputs are constant.
+    fn emit(&mut self, op: Op, inputs: &[TensorId]) -> Result<TensorId, String>;
+    /// Adds a constant.
+    fn constant(&mut self, shape: &[usize], values: Vec<f32>) -> Result<TensorId, String>;
+}
+
+/// What the elements are reduced to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reduction {
+    Max,
+    Min,
+    Mean,
+    Sum,
+    SumSquare,
+    L1,
+    L2,
+    LogSum,
+    LogSumExp,
+}
+
+/// Reduces some dimensions of a tensor. They stay, with the size 1.
+pub(super) fn reduce(
+    to: &mut impl Emit,
+    mut x: TensorId,
+    reduced: &[usize],
+    reduction: Reduction,
+) -> Result<TensorId, String> {
+    let shape = to.graph().shape(x).to_vec();
+    let count: usize = reduced.iter().map(|&axis| shape[axis]).product();
+    let kind = match reduction {
+        Reduction::Max | Reduction::Min => PoolKind::Max,
+        _ => PoolKind::Average { count_include_pad: true },
+    };
+    let kept: Vec<usize> = (0..shape.len()).map(|axis| if reduced.contains(&axis) { 1 } else { shape[axis] }).collect();
+    // exp of a difference from the greatest value is not too large for half precision.
+    let greatest = match reduction {
+        Reduction::LogSumExp if count > 1 => {
+            let greatest = by_pooling(to, x, reduced, PoolKind::Max)?;
+            Some(reshape(to, greatest, &kept)?)
+        }
+        _ => None,
+    };
+    x = match reduction {
+        Reduction::LogSumExp => {
+            if let Some(greatest) = greatest {
+                x = to.emit(Op::Binary(Binary::Sub), &[x, greatest])?;
+            }
+            to.emit(Op::Unary(Unary::Exp), &[x])?
+        }
+        Reduction::Min => to.emit(Op::Unary(Unary::Neg), &[x])?,
+        Reduction::L1 => to.emit(Op::Unary(Unary::Abs), &[x])?,
+        Reduction::L2 | Reduction::SumSquare => to.emit(Op::Binary(Binary::Mul), &[x, x])?,
+        _ => x,
+    };
+    if count > 1 {
+        x = by_pooling(to, x, reduced, kind)?;
+    }
+    if count > 1 && !matches!(reduction, Reduction::Max | Reduction::Min | Reduction::Mean) {
+        let factor = to.constant(&[], vec![count as f32])?;
+        x = to.emit(Op::Binary(Binary::Mul), &[x, factor])?;
+    }
+    x = match reduction {
+        Reduction::Min => to.emit(Op::Unary(Unary::Neg), &[x])?,
+        Reduction::L2 => to.emit(Op::Unary(Unary::Sqrt), &[x])?,
+        Reduction::LogSum | Reduction::LogSumExp => to.emit(Op::Unary(Unary::Log), &[x])?,
+        _ => x,
+    };
+    if let Some(greatest) = greatest {
+        x = to.emit(Op::Binary(Binary::Add), &[x, greatest])?;
+    }
+    reshape(to, x, &kept)
+}
+
+fn reshape(to: &mut impl Emit, x: TensorId, shape: &[usize]) -> Result<TensorId, String> {
+    if to.graph().shape(x) == shape {
+        return Ok(x);
+    }
+    to.emit(Op::Reshape { shape: shape.to_vec() }, &[x])
+}
+
+fn by_pooling(to: &mut impl Emit, mut x: TensorId, reduced: &[usize], kind: PoolKind) -> Result<TensorId, String> {
+    let shape = to.graph().shape(x).to_vec();
+    let pool = |kernel| Op::Pool(Pool { kind, kernel, stride: [1, 1], padding: Padding::default() });
+    if shape.len() == 4 && reduced.iter().all(|&axis| axis >= 2) {
+        let extent = |axis: usize| if reduced.contains(&axis) { shape[axis] } else { 1 };
+        return to.emit(pool([extent(2), extent(3)]), &[x]);
+    }
+    if shape.len() == 4 && shape[0] == 1 && reduced.contains(&1) && matches!(kind, PoolKind::Average { .. }) {
+        return mean_of_channels(to, x, reduced);
+    }
+    if let ([_, _, lines, columns], [.., 2, 3], PoolKind::Max) = (&shape[..], reduced, kind) {
+        if lines * columns > 1 {
+            // The greatest of each plane, and the greatest of these.
+            x = to.emit(pool([*lines, *columns]), &[x])?;
+            return by_pooling(to, x, reduced, kind);
+        }
+    }
+    // The reduced dimensions are moved to the end, as lines and columns.
+    let kept: Vec<usize> = (0..shape.len()).filter(|axis| !reduced.contains(axis)).collect();
+    let perm: Vec<usize> = kept.iter().chain(reduced).copied().collect();
+    if !perm.is_sorted() {
+        x = to.emit(Op::Transpose { perm }, &[x])?;
+    }
+    let outer: usize = kept.iter().map(|&axis| shape[axis]).product();
+    let columns = if reduced.len() > 1 { reduced.last().map_or(1, |&axis| shape[axis]) } else { 1 };
+    let lines: usize = reduced.iter().map(|&axis| shape[axis]).product::<usize>() / columns;
+    x = reshape(to, x, &[1, outer, lines, columns])?;
+    to.emit(pool([lines, columns]), &[x])
+}
+
+/// The mean over the channels, and over lines and columns if these are reduced too: a convolution with equal weights.
+fn mean_of_channels(to: &mut impl Emit, mut x: TensorId, reduced: &[usize]) -> Result<TensorId, String> {
+    let shape = to.graph().shape(x).to_vec();
+    let mut kernel = [2, 3].map(|axis| if reduced.contains(&axis) { shape[axis] } else { 1 });
+    // Kernels that the hardware has no size for would be computed in parts, whose sums are rounded.
+    if kernel.iter().any(|&side| side > LARGEST_KERNEL) {
+        let kind = PoolKind::Average { count_include_pad: true };
+        x = to.emit(Op::Pool(Pool { kind, kernel, stride: [1, 1], padding: Padding::default() }), &[x])?;
+        kernel = [1, 1];
+    }
+    let count = shape[1] * kernel[0] * kernel[1];
+    let weights = to.constant(&[1, shape[1], kernel[0], kernel[1]], vec![1.0 / count as f32; count])?;
+    let (stride, dilation, padding) = ([1, 1], [1, 1], Padding::default());
+    to.emit(Op::Convolution(Convolution { group: 1, kernel, stride, dilation, padding }), &[x, weights])
+}
