@@ -52,6 +52,39 @@ pub(crate) fn saturated(net: &Net) -> Vec<String> {
     warnings
 }
 
+/// A factor and an addend as SDP computes them in half precision: `(x + before) * factor + after`.
+struct Term {
+    before: f64,
+    factor: f64,
+    after: f64,
+}
+
+/// The terms of factors and addends. The addend is added before the factor as far as it can be, because the sum is then as small as
+/// the result: the error of the rounded factor is a part of the result, and not of a large addend. What rounding takes from the addend
+/// is added afterwards.
+fn terms(scale: &[f32], shift: &[f32], sign: f64) -> Vec<Term> {
+    let of = |values: &[f32], k: usize| f64::from(values[if values.len() == 1 { 0 } else { k }]);
+    let term = |k: usize| {
+        let (scale, shift) = (of(scale, k), of(shift, k));
+        let rounded = |value: f64| f64::from(half::to_f32(half::from_f32(value as f32)));
+        let (factor, before) = (rounded(scale), rounded(shift / scale));
+        if scale == 0.0 || factor == 0.0 || before.abs() >= f64::from(GREATEST) {
+            return Term { before: 0.0, factor: sign * scale, after: shift };
+        }
+        Term { before, factor: sign * scale, after: factor * (shift / scale - before) }
+    };
+    (0..scale.len().max(shift.len())).map(term).collect()
+}
+
+/// One value for all channels, or one per channel.
+fn many(values: impl Iterator<Item = f64>) -> Operand {
+    let values: Vec<i16> = values.map(bits).collect();
+    match values[..] {
+        [first, ref rest @ ..] if rest.iter().all(|value| *value == first) => Operand::Layer(first.into()),
+        _ => Operand::Kernel(values),
+    }
+}
+
 impl Quantizer<'_> {
     pub(crate) fn float_convolution(&mut self, step: &Step, conv: &Convolution, pipe: Pipe, mode: Mode) -> Numbers {
         debug_assert!(mode != Mode::Image, "fp16 inputs are feature cubes");
@@ -72,28 +105,27 @@ impl Quantizer<'_> {
     pub(crate) fn float_copy(step: &Step, pipe: Pipe) -> Option<X> {
         let activation = if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing };
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
-        let mul = match step.post_ops.first() {
-            Some(PostOp::Affine(scale, _)) if pipe.affine => {
-                let values: Vec<i16> = scale.iter().map(|&scale| bits(sign * f64::from(scale))).collect();
-                Some(if let [value] = values[..] { Operand::Layer(value.into()) } else { Operand::Kernel(values) })
+        let (alu, mul) = match step.post_ops.first() {
+            Some(PostOp::Affine(scale, shift)) if pipe.affine => {
+                let terms = terms(scale, shift, sign);
+                let before = many(terms.iter().map(|term| term.before));
+                let alu = pipe.x2_shift.then_some((AluAlgorithm::Sum, before));
+                (alu, Some(many(terms.iter().map(|term| term.factor))))
             }
-            _ if sign < 0.0 => Some(Operand::Layer(bits(-1.0).into())),
-            _ => None,
+            _ if sign < 0.0 => (None, Some(Operand::Layer(bits(-1.0).into()))),
+            _ => (None, None),
         };
-        (mul.is_some() || activation != XActivation::Nothing).then(|| X { mul, activation, ..X::default() })
+        (mul.is_some() || activation != XActivation::Nothing).then(|| X { alu, mul, activation, ..X::default() })
     }
 
     pub(crate) fn float_rest(&mut self, step: &Step, pipe: Pipe, x1: Option<X>) -> Stages {
         let mut stages = Stages { x1, ..Stages::default() };
         let activation = if pipe.x2_relu { XActivation::Relu } else { XActivation::Nothing };
         let layer = |value: f64| Operand::Layer(bits(value).into());
-        let many = |values: &[f32]| match values {
-            [value] => layer(f64::from(*value)),
-            _ => Operand::Kernel(values.iter().map(|&value| bits(f64::from(value))).collect()),
-        };
         if pipe.x2_shift {
-            if let Some(PostOp::Affine(_, shift)) = step.post_ops.first() {
-                stages.x2 = Some(X { alu: Some((AluAlgorithm::Sum, many(shift))), activation, ..X::default() });
+            if let Some(PostOp::Affine(scale, shift)) = step.post_ops.first() {
+                let after = many(terms(scale, shift, 1.0).iter().map(|term| term.after));
+                stages.x2 = Some(X { alu: Some((AluAlgorithm::Sum, after)), activation, ..X::default() });
             }
         }
         if let Some(post) = pipe.x2.map(|x2| &step.post_ops[x2]) {
@@ -106,7 +138,7 @@ impl Quantizer<'_> {
                     x2.alu = self.operand_of(step, post).map(|operand| (algorithm(*combine), operand));
                 }
                 PostOp::Slopes(slopes) => {
-                    x2.mul = Some(many(slopes));
+                    x2.mul = Some(many(slopes.iter().map(|&slope| f64::from(slope))));
                     x2.activation = XActivation::Prelu;
                 }
                 PostOp::Most(limit) => x2.alu = Some((AluAlgorithm::Min, layer(f64::from(*limit)))),

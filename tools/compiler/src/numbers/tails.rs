@@ -36,22 +36,33 @@ pub(crate) fn finite(function: &dyn Fn(f64) -> f64, x: f64, distance: f64, insid
     }
 }
 
+/// The relative error of a line: functions are computed in single precision.
+const SINGLE: f64 = 1.0 / (1 << 20) as f64;
+/// The parts of its distance from 0 that an end keeps when it is moved: half where that is possible. Entries are a power of two
+/// apart, so an end that is a little too far away can double the distance of all entries.
+const PARTS: [f64; 2] = [0.5, 15.0 / 16.0];
+
 /// Moves both ends of a range towards 0 while a line beyond them is as good as the function, and the range is not empty. Without
 /// `sloped` the line has slope 0. `error` is the largest error of the line.
 pub(crate) fn shortened(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], sloped: bool, error: f64) -> [f64; 2] {
-    let moved = |mut end: f64, other: f64| loop {
-        let closer = end / 2.0;
-        let empty = (other - closer) * (other - end) <= 0.0;
-        let slope = if sloped { slope(function, closer, closer) } else { 0.0 };
-        let line = |x: f64| function(closer) + (x - closer) * slope;
-        let fits = |part: i32| {
-            let x = closer + (end - closer) * f64::from(part) / 64.0;
-            (line(x) - function(x)).abs() <= error
-        };
-        if closer.abs() < 1.0 || empty || !(1..=64).all(fits) {
-            return end;
+    let moved = |far: f64, other: f64| {
+        let mut end = far;
+        loop {
+            let fits = |closer: &f64| {
+                let empty = (other - closer) * (other - end) <= 0.0;
+                let slope = if sloped { slope(function, *closer, *closer) } else { 0.0 };
+                let near = |x: f64| {
+                    let value = function(x);
+                    (function(*closer) + (x - closer) * slope - value).abs() <= error + value.abs() * SINGLE
+                };
+                let all = |until: f64| (1..=64).all(|part| near(closer + (until - closer) * f64::from(part) / 64.0));
+                closer.abs() >= 1.0 && !empty && all(end) && all(far)
+            };
+            match PARTS.map(|part| end * part).into_iter().find(fits) {
+                Some(closer) => end = closer,
+                None => return end,
+            }
         }
-        end = closer;
     };
     let low = if low < 0.0 { moved(low, high) } else { low };
     [low, if high > 0.0 { moved(high, low) } else { high }]
@@ -95,11 +106,40 @@ mod tests {
     fn tables_cover_what_bends() {
         // In halves, as integers.
         let ends = |unary, range, sloped| shortened(&of(unary), range, sloped, ERROR).map(|end| (2.0 * end) as i32);
-        assert_eq!(ends(Unary::Sigmoid, [-512.0, 4.0], false), [-32, 8]);
-        assert_eq!(ends(Unary::Silu, [-512.0, 512.0], false), [-32, 1024]);
-        assert_eq!(ends(Unary::Silu, [-512.0, 512.0], true), [-32, 32]);
+        assert_eq!(ends(Unary::Sigmoid, [-512.0, 4.0], false), [-20, 8]);
+        assert_eq!(ends(Unary::Silu, [-512.0, 512.0], false), [-24, 1024]);
+        assert_eq!(ends(Unary::Silu, [-512.0, 512.0], true), [-24, 24]);
         assert_eq!(ends(Unary::Sigmoid, [-640.0, -39.0], true), [-80, -78]);
         assert_eq!(ends(Unary::Sqrt, [0.0, 100.0], true), [0, 200]);
         assert_eq!(ends(Unary::Sigmoid, [-0.5, 0.5], true), [-1, 1]);
+    }
+
+    /// A range that samples give is never covered by entries that are farther apart than those of the range without samples.
+    #[test]
+    fn known_ranges_have_no_coarser_tables() {
+        let functions = [
+            Unary::Sigmoid,
+            Unary::Tanh,
+            Unary::Silu,
+            Unary::Elu(1.0),
+            Unary::Gelu,
+            Unary::GeluTanh,
+            Unary::Mish,
+            Unary::Softplus,
+            Unary::HardSwish,
+            Unary::Erf,
+        ];
+        for unary in functions {
+            let apart = |range| {
+                let [low, high] = shortened(&of(unary), range, true, ERROR);
+                crate::quantize::exponent((high - low) / 256.0)
+            };
+            let none = apart([-16.0, 16.0]);
+            for end in [17.0, 20.0, 23.0, 24.0, 30.0, 33.0, 50.0, 100.0, 1000.0] {
+                for range in [[-end, end + 1.0], [-end, 16.0], [-16.0, end]] {
+                    assert!(apart(range) <= none, "{unary:?} of {range:?}: 2^{} instead of 2^{none}", apart(range));
+                }
+            }
+        }
     }
 }
