@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Runs a Python program in the virtual machine, where the plugins of frameworks find the kernel module's devices.
 
-    machine.py FOLDER PROGRAM [ARGUMENT...]
+    machine.py [OPTION...] FOLDER PROGRAM [ARGUMENT...]
 
 FOLDER gets a copy of this Python, of its packages, of the libraries of both, and of the Python files beside PROGRAM, because the machine
 has no distribution. The machine has an nv_full and an nv_small. An argument that is a file is copied too, and one that is a folder is
-shared at its path. An argument NAME=VALUE is a variable of the environment, and its VALUE is treated in the same way.
+shared at its path. An argument NAME=VALUE is a variable of the environment, and its VALUE is treated in the same way. An OPTION is one
+of `cargo xtask vm` without a value, such as --camera.
 """
 
-import os
+import itertools
 import pathlib
 import shutil
 import subprocess
@@ -42,9 +43,11 @@ def copy(source, to):
 
 
 def main():
-    if len(sys.argv) < 3:
+    given = list(itertools.dropwhile(lambda argument: argument.startswith("--"), sys.argv[1:]))
+    options = sys.argv[1:len(sys.argv) - len(given)]
+    if len(given) < 2:
         sys.exit(__doc__)
-    folder, program = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+    folder, program = (pathlib.Path(argument).resolve() for argument in given[:2])
     shutil.rmtree(folder, ignore_errors=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     (folder / "lib").mkdir(parents=True)
@@ -55,7 +58,7 @@ def main():
     for file in program.parent.glob("*.py"):
         shutil.copy(file, folder / "tests")
     arguments, shares, variables = [folder / "tests" / program.name], [folder], {"DEVICE": "auto", "CONTEXTS": "/tmp"}
-    for argument in sys.argv[3:]:
+    for argument in given[2:]:
         name, _, value = argument.rpartition("=")
         path = pathlib.Path(value).resolve()
         if path.is_file():
@@ -77,7 +80,9 @@ def main():
     start.write_text("#!/bin/sh\n" + "".join(f"export {name}='{value}'\n" for name, value in variables.items())
                      + f"exec {loader} --library-path {folder}/needed {folder}/python \"$@\"\n")
     start.chmod(0o755)
+    # The model is slower than an NVDLA, and in half precision exceeds the driver's usual time limit of a task.
     command = ["cargo", "xtask", "vm", "--config", "nv_full", "--config", "nv_small", "--memory", "3072", "--timeout", "1800",
+               "--parameter", "timeout_ms=600000", "--parameter", "max_timeout_ms=0", *options,
                *(word for share in shares for word in ("--share", share)), "--", start, *arguments]
     sys.exit(subprocess.run(command, cwd=ROOT).returncode)
 

@@ -429,6 +429,20 @@ def limited(path, changed):
     onnx.save(model, changed)
 
 
+def quantize(path, to, samples, method="MinMax"):
+    """Writes ONNX Runtime's static quantisation of a model. A sample has an array for each input."""
+    class Reader(quantization.CalibrationDataReader):
+        left = iter(samples)
+
+        def get_next(self):
+            return next(self.left, None)
+
+    # Scales per channel came with operator set 13.
+    new = next(o.version for o in onnx.load(path, load_external_data=False).opset_import if not o.domain) >= 13
+    quantization.quantize_static(path, to, Reader(), per_channel=new, quant_format=quantization.QuantFormat.QDQ,
+                                 calibrate_method=quantization.CalibrationMethod[method])
+
+
 def measure(folder, own, name):
     """Measures a network. `own` is a folder for the files of this run, so that several can run at the same time."""
     path = model(folder, name)
@@ -467,22 +481,11 @@ def measure(folder, own, name):
         pairs = [(found.reshape(wanted.shape), wanted) for found, wanted in zip(outputs, signals)]
         return ", ".join(f"{accuracy.sqnr(found, wanted):.1f}" for found, wanted in pairs)
 
-    class Reader(quantization.CalibrationDataReader):
-        def __init__(self):
-            self.left = iter(calibration)
-
-        def get_next(self):
-            values = next(self.left, None)
-            return None if values is None else {given.name: values}
-
     best = (-1e9, None)
     for method in ("MinMax", "Percentile"):
         file = os.path.join(own, f"quantized-{method}.onnx")
         try:
-            # Scales per channel came with operator set 13.
-            new = next(o.version for o in onnx.load(path, load_external_data=False).opset_import if not o.domain) >= 13
-            quantization.quantize_static(path, file, Reader(), per_channel=new, quant_format=quantization.QuantFormat.QDQ,
-                                         calibrate_method=quantization.CalibrationMethod[method])
+            quantize(path, file, ({given.name: values} for values in calibration), method)
             found = run(file)
             ratio = min(accuracy.sqnr(a, b) for a, b in zip(found, expected))
             best = max(best, (ratio, file), key=lambda pair: pair[0])

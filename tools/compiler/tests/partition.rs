@@ -326,6 +326,34 @@ fn infinities_stay_on_the_processor() {
     assert_eq!(reason, format!("{masked:?} may hold infinities, which NVDLA does not compute with"));
 }
 
+/// The processor runs a softmax in any case: where it is the first of a group, its input need not become half precision.
+#[test]
+fn a_softmax_at_the_front_stays_on_the_processor() {
+    let graph = proto::Graph { name: "softmax".to_owned(), input: vec![info("x", &SHAPE)], ..Default::default() };
+    let mut b = Builder { graph, random: Random::new(1), known: Vec::new() };
+    let weights = b.constant(&[SHAPE[1], SHAPE[1], 3, 3], 0.2);
+    let turned = b.node("Transpose", &["x"], vec![ints("perm", &[0, 1, 3, 2])], &SHAPE);
+    let axis = proto::Attribute { name: "axis".to_owned(), i: 1, ..Default::default() };
+    let mut x = turned;
+    for operator in ["Softmax", "LogSoftmax"] {
+        x = b.node(operator, &[&x], vec![axis.clone()], &SHAPE);
+    }
+    x = b.node("Conv", &[&x, &weights], vec![ints("pads", &[1; 4])], &SHAPE);
+    x = b.node("Softmax", &[&x], vec![axis], &SHAPE);
+    b.graph.output = vec![info(&x, &SHAPE)];
+    let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 17 }];
+    let model = proto::Model { graph: Some(b.graph), opset_import, functions: Vec::new() };
+    let survey = survey::of_model(&model, None, &Options::default(), false).unwrap();
+    let compiler = Compiler::new(&NV_FULL).precision(Precision::Fp16);
+    let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+    let groups: Vec<_> = division.groups.iter().map(|group| &group.nodes[..]).collect();
+    assert_eq!(groups, [&[0][..], &[3, 4]], "{:?}", division.reasons);
+    for number in [1, 2] {
+        let reason = division.reasons[number].as_deref().unwrap_or_default();
+        assert!(reason.contains("which the processor runs in any case"), "{reason}");
+    }
+}
+
 #[test]
 fn limits_drop_groups() {
     let compiler = Compiler::new(&NV_FULL).precision(Precision::Fp16);

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Runs real networks through the provider, and compares them with ONNX Runtime's own provider of the processor.
 
-    compare_networks.py FOLDER [NAME...] [--kind CONFIG,PRECISION]...
+    compare_networks.py FOLDER [NAME...] [--kind CONFIG,PRECISION]... [--runs COUNT]
 
 One line per network and kind, for a table: nodes on NVDLA and in all, groups, the estimated times of the groups on NVDLA, for
 handing over, and on the processor, the ratio of signal to noise of each output in decibels, the same of ONNX Runtime's own half
-precision in fp16, the seconds to open the model and for a run, and those of the groups' loadables through the library alone, if the
-package `nvdla` is there. The device is the built-in model, or the one that DEVICE names. "fp16+table" is fp16 with the ranges of the
-table, and "fp16" without.
+precision or quantisation on the processor, the seconds to open the model and for a run, and those of the groups' loadables through the
+library alone, if the package `nvdla` is there. The device is the built-in model, or the one that DEVICE names. "fp16+table" is fp16 with
+the ranges of the table, and "fp16" without. "quantized" is ONNX Runtime's quantisation, beside what it says node by node; ONNX Runtime's own
+figure is then that of its joined integer kernels.
 
 FOLDER is that of `prepare_networks.py`. Needs the packages onnx, onnxruntime and onnxruntime-ep-nvdla, and ONNX Runtime's half precision
 sympy.
@@ -27,7 +28,16 @@ import onnxruntime_ep_nvdla as nvdla
 
 import test_provider
 
-KINDS = ["nv_full,fp16", "nv_full,fp16+table", "nv_full,int8", "nv_small,int8"]
+KINDS = ["nv_full,fp16", "nv_full,fp16+table", "nv_full,int8", "nv_full,quantized", "nv_small,int8", "nv_small,quantized"]
+
+
+def processor(model, exact=False):
+    """A session of the processor's provider. Exact: each node computes as the file says, for neighbours in other precisions are not joined,
+    and joined integers saturate in the middle of a sum on processors without VNNI."""
+    options = ort.SessionOptions()
+    if exact:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def half(path, feeds, right):
@@ -36,18 +46,15 @@ def half(path, feeds, right):
         from onnxruntime.transformers.float16 import convert_float_to_float16
     except ImportError:
         return "-"
-    options = ort.SessionOptions()
-    # Otherwise it computes neighbouring nodes in single precision.
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     model = convert_float_to_float16(onnx.load(path), keep_io_types=True).SerializeToString()
-    return noise(ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feeds), right)
+    return noise(processor(model, exact=True).run(None, feeds), right)
 
 
 def noise(found, right):
     return ", ".join(f"{test_provider.decibels(one, other):.1f}" for one, other in zip(found, right, strict=True))
 
 
-def alone(folder, division):
+def alone(folder, division, runs):
     """The seconds of the groups through the library, each with zeros; None without the package `nvdla`."""
     try:
         import nvdla as library
@@ -57,7 +64,7 @@ def alone(folder, division):
     for group in division["groups"]:
         context = library.Network(folder / group["file"], device=test_provider.DEVICE).context()
         times = []
-        for _ in range(3):
+        for _ in range(runs):
             start = time.perf_counter()
             for k, info in enumerate(context.inputs):
                 context.set_input(k, np.zeros(info.shape, np.float32))
@@ -69,20 +76,27 @@ def alone(folder, division):
     return total
 
 
-def compare(name, home, folder, config, precision):
-    path = str(home / "model.onnx")
-    given = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+def compare(name, home, folder, runs, config, precision):
+    quantized = str(home / "quantized.onnx")
+    path = quantized if precision == "quantized" else str(home / "model.onnx")
+    given = processor(path, exact=path == quantized)
     feeds = {given.get_inputs()[0].name: np.load(home / "input.npy")}
     right = given.run(None, feeds)
     precision, _, table = precision.partition("+")
-    options = {"config": config, "precision": precision, "dump_dir": folder}
+    options = {"config": config, "dump_dir": folder}
+    if precision == "fp16":
+        own = half(path, feeds, right)
+    else:
+        own = noise(processor(quantized, exact=precision == "int8").run(None, feeds), right)
+    if precision != "quantized":
+        options["precision"] = precision
     if table or precision == "int8":
         options["calibtable"] = home / "table.json"
     start = time.perf_counter()
     session = test_provider.session(path, **options)
     opened = time.perf_counter() - start
     times = []
-    for _ in range(3):
+    for _ in range(runs):
         start = time.perf_counter()
         found = session.run(None, feeds)
         times.append(time.perf_counter() - start)
@@ -90,10 +104,10 @@ def compare(name, home, folder, config, precision):
     groups, left = division["groups"], division["processor"]
     inside = sum(len(group["nodes"]) for group in groups)
     of = lambda key: sum(group["seconds"][key] for group in groups) * 1e3
-    library = alone(folder, division)
+    library = alone(folder, division, runs)
     print(f"| {name} | {config}, {precision}{' with a table' if table else ''} | {inside} of {inside + len(left)}, {len(groups)} | "
           f"{of('nvdla'):.2f} + {of('handover'):.2f}; {of('processor'):.2f} | {noise(found, right)} | "
-          f"{half(path, feeds, right) if precision == 'fp16' else '-'} | {opened:.2f} | {min(times):.3f} | "
+          f"{own} | {opened:.2f} | {min(times):.3f} | "
           f"{'-' if library is None else f'{library:.3f}'} |", flush=True)
 
 
@@ -102,12 +116,13 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--kind", action="append", choices=KINDS)
+    parser.add_argument("--runs", type=int, default=3, help="the least time of so many counts")
     arguments = parser.parse_args()
     ort.register_execution_provider_library("nvdla", nvdla.get_library_path())
     for name in arguments.names or sorted(path.parent.name for path in arguments.folder.glob("*/input.npy")):
         for kind in arguments.kind or KINDS:
             with tempfile.TemporaryDirectory() as folder:
-                compare(name, arguments.folder / name, pathlib.Path(folder), *kind.split(","))
+                compare(name, arguments.folder / name, pathlib.Path(folder), arguments.runs, *kind.split(","))
 
 
 if __name__ == "__main__":

