@@ -11,6 +11,7 @@
 //!     cargo run --release -p nvdla-tests --example times -- --size --layer
 //!     cargo run --release -p nvdla-tests --example times -- --sram 512K
 //!     cargo run --release -p nvdla-tests --example times -- --primer
+//!     cargo run --release -p nvdla-tests --example times -- --primer --batch 4
 //!
 //! With a network and a configuration, each of its operations is shown. With `--winograd`, convolutions run in Winograd's mode where
 //! that is faster. With `--memory`, runs of layers are computed in bands of lines where that shrinks the pool, and with `--size`
@@ -25,7 +26,7 @@
 //!
 //! With `--primer`, frames per second of seven networks for the configurations and bandwidths of NVIDIA's primer at 1 GHz, with the
 //! bounds of `--profile` beside them. NVIDIA's figures are those of the primer for ResNet-50 (`nvdla.org/primer.html`, "Performance
-//! and area").
+//! and area"). With `--batch`, a run computes that many pictures.
 
 use std::path::Path;
 use std::time::Instant;
@@ -112,7 +113,7 @@ fn primer(options: &Options, wanted: impl Fn(usize, &str) -> bool) -> Result<(),
             let profile = Profile::new(&loadable, config, conditions).map_err(|error| error.to_string())?;
             let Bounds { layers, whole } = profile.bounds();
             let cycles = profile.cycles() as f64;
-            let frames = |cycles: f64| 1e9 / cycles;
+            let frames = |cycles: f64| 1e9 * f64::from(options.pictures) / cycles;
             print!(
                 "{name:12} {:20} {dram:>4} GB/s {:>7.1} {:>7.1} ({:.2}) {:>7.1} ({:.2}) {:>5} {bytes:>10} bytes",
                 config.name,
@@ -222,13 +223,13 @@ fn with_sram(sram: u64, options: &Options, wanted: impl Fn(usize, &str) -> bool)
 
 fn main() -> Result<(), String> {
     let mut given: Vec<String> = std::env::args().skip(1).collect();
-    let sram = match given.iter().position(|argument| argument == "--sram") {
-        Some(at) => {
-            given.remove(at);
-            Some(size(&if at < given.len() { given.remove(at) } else { String::new() })?)
-        }
-        None => None,
+    let mut value_of = |name: &str| {
+        let at = given.iter().position(|argument| argument == name)?;
+        given.remove(at);
+        Some(size(&if at < given.len() { given.remove(at) } else { String::new() }))
     };
+    let sram = value_of("--sram").transpose()?;
+    let pictures = value_of("--batch").transpose()?.map_or(1, |pictures| pictures as u32);
     let (options, arguments): (Vec<String>, Vec<String>) = given.into_iter().partition(|a| a.starts_with("--"));
     let winograd = options.contains(&"--winograd".to_owned()).then_some(Winograd::Faster);
     let optimize = if options.contains(&"--memory".to_owned()) {
@@ -243,7 +244,8 @@ fn main() -> Result<(), String> {
     let wanted = |at: usize, value: &str| arguments.get(at).is_none_or(|wanted| wanted == value);
     if options.contains(&"--primer".to_owned()) {
         let inputs = vec![Some(zoo::preprocess())];
-        return primer(&Options { inputs, winograd, optimize, granularity, ..Options::new(&NV_FULL) }, wanted);
+        let options = Options { inputs, winograd, optimize, granularity, pictures, ..Options::new(&NV_FULL) };
+        return primer(&options, wanted);
     }
     if let Some(sram) = sram {
         let inputs = vec![Some(zoo::preprocess())];

@@ -24,11 +24,13 @@ use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::operations::races::races;
+use nvdla_runtime::operations::{operations, NetworkOperation};
 use nvdla_runtime::session::{Completed, RunOptions, Session};
 use nvdla_tests::case::model_or_rtl;
 use nvdla_tests::graphs::{random_graph, ranges, ranges_to, Builder};
 use nvdla_tests::random::{for_each_graph, Random};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL, NV_SMALL_256};
+use nvdla_uapi::desc::Operation;
 use nvdla_uapi::reg::values::Precision;
 
 /// Bytes of a tensor as the loadable declares it, from values channel by channel.
@@ -333,6 +335,78 @@ fn random_graphs_with_sram_are_exact() {
     println!("{used} graphs use SRAM, {partly} of them for a part, {elements} elements compared");
     assert!(used * 3 > count, "{used} graphs use SRAM");
     assert!(partly * 10 > count, "{partly} graphs use SRAM for a part");
+}
+
+/// Several pictures per run: each has the outputs that it has alone, and all take less time than one after another.
+#[test]
+fn pictures_of_a_run_are_exact() {
+    let (mut alone, mut together, mut shared, mut elements) = (0, 0, 0, 0);
+    let count = for_each_graph(60, |seed| {
+        let config = Config::ALL[seed as usize % Config::ALL.len()];
+        let mut random = Random::new(seed + 7000);
+        let (graph, inputs) = random_graph(seed, config);
+        let pictures = random.between(2, 4) as u32;
+        let winograd = Some(random.pick(&[Winograd::Never, Winograd::Faster, Winograd::Always]));
+        let goals = [Optimize::Time, Optimize::Time, Optimize::Prefetch, Optimize::Size, Optimize::Pool(0)];
+        let optimize = random.pick(&goals);
+        let sram = if config.secondary_memif && random.one_in(3) { 8 << 10 } else { 0 };
+        let wide = (0..graph.tensors.len()).filter(|_| config.name == "nv_full" && random.one_in(3)).map(TensorId);
+        let wide = wide.collect();
+        let one = Options { inputs, winograd, wide, optimize, sram, ..Options::new(config) };
+        let ranges = ranges(&graph);
+        let all = compile(&graph, &ranges, &Options { pictures, ..one.clone() });
+        match (compile(&graph, &ranges, &one), all) {
+            (Ok(one), Ok(all)) => {
+                alone += one.report.cycles * u64::from(pictures);
+                together += all.report.cycles;
+                let [compared, reuse] = pictures_of(&one, &all, config, seed);
+                elements += compared;
+                shared += usize::from(reuse > 0);
+            }
+            (one, all) => assert!(one.is_err() && all.is_err(), "graph {seed}: only one of them compiles"),
+        }
+    });
+    println!("{alone} cycles one after another, {together} together; {shared} graphs share weights; {elements} elements compared");
+    assert!(together < alone);
+    assert!(shared * 4 > count, "{shared} graphs share weights");
+}
+
+/// Runs a network with random pictures, one after another and together, and compares the outputs. Returns the number of elements, and
+/// of convolutions that use the weights of the one before.
+fn pictures_of(one: &Compiled, all: &Compiled, config: &'static Config, seed: u64) -> [usize; 2] {
+    let open = |compiled: &Compiled| Loadable::from_bytes(compiled.loadable.clone()).unwrap();
+    let loadable = open(all);
+    let races = races(&loadable).unwrap();
+    assert!(races.pairs.is_empty(), "graph {seed} on {}: {:?}", config.name, races.pairs);
+    let reuses = |of: &NetworkOperation| matches!(&of.operation, Operation::Conv(op) if op.weight_reuse);
+    let reuse = operations(&loadable).unwrap().iter().filter(|of| reuses(of)).count();
+    let mut alone = Session::new(open(one), model_or_rtl(config)).unwrap();
+    let mut together = Session::new(loadable, model_or_rtl(config)).unwrap();
+    let mut random = Random::new(seed + 1000);
+    let (mut given, mut expected) = (vec![Vec::new(); alone.inputs().len()], vec![Vec::new(); alone.outputs().len()]);
+    for _ in 0..all.report.pictures {
+        for (index, given) in given.iter_mut().enumerate() {
+            let [n, c, h, w] = alone.inputs().nth(index).unwrap().shape();
+            let values: Vec<f32> = (0..n * c * h * w).map(|_| random.below(128) as f32).collect();
+            alone.set_input_nchw(index, &values, 1.0).unwrap();
+            given.extend(values);
+        }
+        alone.run().unwrap();
+        for (index, expected) in expected.iter_mut().enumerate() {
+            expected.extend(alone.output_nchw(index, 1.0).unwrap());
+        }
+    }
+    for (index, given) in given.iter().enumerate() {
+        together.set_input_nchw(index, given, 1.0).unwrap();
+    }
+    together.run().unwrap();
+    for (index, expected) in expected.iter().enumerate() {
+        let found = together.output_nchw(index, 1.0).unwrap();
+        assert_eq!(found.len(), expected.len());
+        let other = found.iter().zip(expected).position(|(found, expected)| found.to_bits() != expected.to_bits());
+        assert_eq!(other, None, "graph {seed} on {}: output {index} of {} pictures", config.name, all.report.pictures);
+    }
+    [expected.iter().map(Vec::len).sum(), reuse]
 }
 
 /// A graph of these operators, one behind the other, with convolutions of random weights: exact on all configurations.

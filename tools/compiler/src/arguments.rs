@@ -23,7 +23,7 @@ pub struct EvaluateArguments {
     #[command(flatten)]
     pub compile: Arguments,
     /// The samples: a folder with one folder per class, or a CSV file with a path and a class per line
-    #[arg(long, value_name = "DIR|CSV", conflicts_with_all = ["check", "partition", "save_calibration", "report", "dump"])]
+    #[arg(long, value_name = "DIR|CSV", conflicts_with_all = ["check", "partition", "save_calibration", "report", "dump", "batch"])]
     pub labels_dir: PathBuf,
     /// A file with the names of the classes, one per line; without it, classes are numbers, or the folders in the order of their
     /// names
@@ -135,7 +135,7 @@ pub struct Arguments {
     /// Divide the network between NVDLA and the processor. The output is then a folder: one loadable per group of nodes
     /// (group_0.nvdla, ...), what each group reads and computes (partition.json), and a page that shows who runs what
     /// (partition.html)
-    #[arg(long, conflicts_with_all = ["check", "calibrate", "save_calibration", "report", "mixed_layers"])]
+    #[arg(long, conflicts_with_all = ["check", "calibrate", "save_calibration", "report", "mixed_layers", "batch"])]
     pub partition: bool,
     /// With --partition, the least number of nodes of a group; 0: also groups that the processor computes sooner
     #[arg(long, value_name = "COUNT", requires = "partition", default_value_t = 1)]
@@ -170,7 +170,8 @@ pub struct Arguments {
     /// Print what was made as one JSON object
     #[arg(long)]
     pub json: bool,
-    #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1))]
+    /// Pictures per run. The inputs and outputs of the loadable have that many, and the weights are read once for several
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub batch: u32,
 }
 

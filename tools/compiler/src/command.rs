@@ -105,7 +105,10 @@ pub(crate) fn compiler(arguments: &Arguments) -> Result<Compiler, Box<dyn Error>
         Goal::Size => Optimize::Size,
         Goal::Memory => Optimize::Memory,
     });
-    compiler = compiler.sram(arguments.sram).conditions(arguments.board.conditions(arguments.config.conditions));
+    compiler = compiler
+        .sram(arguments.sram)
+        .conditions(arguments.board.conditions(arguments.config.conditions))
+        .batch(arguments.batch);
     if let Some(preprocess) = preprocess(arguments) {
         compiler = compiler.preprocess(preprocess);
     }

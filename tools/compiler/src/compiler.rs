@@ -218,6 +218,14 @@ impl Compiler {
         self
     }
 
+    /// The number of pictures that a run computes. Inputs and outputs of the loadable have that many, and the weights are there once.
+    /// By default 1, with which alone losses can be measured.
+    #[must_use]
+    pub fn batch(mut self, pictures: u32) -> Self {
+        self.options.pictures = pictures;
+        self
+    }
+
     /// How scales are chosen from the measured values. By default, by the method that changes the outputs least.
     #[must_use]
     pub fn method(self, method: Method) -> Self {

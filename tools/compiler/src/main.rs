@@ -215,7 +215,11 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(folder) = &arguments.report {
         if let Some(samples) = arguments.evaluate.as_ref().or(arguments.calibrate.as_ref()) {
             let outputs = arguments.evaluate.is_some().then_some(folder.as_path());
-            let losses = evaluate(&compiler, &model, &compiled, samples, outputs)?;
+            let one = match arguments.batch {
+                1 => compiled.clone(),
+                _ => compiler.clone().batch(1).compile_with(&model, &ranges)?,
+            };
+            let losses = evaluate(&compiler, &model, &one, samples, outputs)?;
             compiled.report.add_losses(&losses);
         }
         write(&folder.join("report.json"), compiled.report.to_json() + "\n")?;
@@ -233,6 +237,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             "configuration": report.configuration,
             "precision": report.precision,
             "bytes": compiled.loadable.len(),
+            "pictures": report.pictures,
             "operations": report.operations.len(),
             "activation_bytes": report.pool,
             "estimated_cycles": report.cycles,
@@ -241,7 +246,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         return print(&format!("{:#}\n", serde_json::json!({"version": program::JSON_VERSION, "compiled": compiled})));
     }
     let mut text = format!(
-        "{}: {} for {}, {}, {} bytes; {} operations, {} bytes of activations, {} estimated cycles\n",
+        "{}: {} for {}, {}, {} bytes; {} operations, {} bytes of activations, {} estimated cycles{}\n",
         output.display(),
         report.network,
         report.configuration,
@@ -249,7 +254,11 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         compiled.loadable.len(),
         report.operations.len(),
         report.pool,
-        report.cycles
+        report.cycles,
+        match report.pictures {
+            1 => String::new(),
+            pictures => format!(" for {pictures} pictures"),
+        }
     );
     if let Some(sram) = &report.sram {
         let count = report.buffers.iter().filter(|buffer| buffer.sram).count();

@@ -37,6 +37,8 @@ pub struct Options {
     pub sram: u64,
     /// The clock, the memories and the bus of the board, by which times are estimated.
     pub conditions: Conditions,
+    /// Pictures that a run computes; at least 1.
+    pub pictures: u32,
 }
 
 /// What the order of operations is chosen for.
@@ -71,6 +73,7 @@ impl Options {
             optimize: Optimize::default(),
             sram: 0,
             conditions: Conditions::default(),
+            pictures: 1,
         }
     }
 }

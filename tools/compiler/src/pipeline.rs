@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! Graph, Ranges ─separable→ Graph ─build→ Net ─fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales ─numbers→ Numbers
-//!   ─lower(bands)→ Program ─fly, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
+//!   ─lower(bands)→ Program ─fly, pictures, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
 //! ```
 //!
 //! Bands of lines and SRAM are candidates (`Candidates`): the program is lowered without and with them, and the better one is
@@ -43,7 +43,7 @@ use crate::schedule::memory::Plan;
 use crate::schedule::prefetch::{self, Bands};
 use crate::schedule::program::{Cube, Program};
 use crate::schedule::stripes::{self, Stripe};
-use crate::schedule::{check, fly, memory};
+use crate::schedule::{check, fly, memory, pictures};
 use crate::target::Target;
 
 /// The passes after which the network of steps can be looked at.
@@ -285,9 +285,11 @@ impl Candidates<'_> {
         self.lowering.clone().program(numbers, tables, stripes, flying)
     }
 
-    /// A lowered program with its poolings on the fly, its bands, its memory and its order.
+    /// A lowered program with its poolings on the fly, its pictures, its bands, its memory and its order.
     fn planned(&self, (mut program, warnings): (Program, Vec<String>)) -> Result<Planned, Error> {
         fly::join(&mut program);
+        let count = self.lowering.pictures;
+        pictures::repeat(&mut program, count)?;
         let bands = match self.goal {
             Optimize::Time => Bands::Fastest,
             Optimize::Prefetch => Bands::Most,
@@ -300,7 +302,7 @@ impl Candidates<'_> {
             // The search adds the times of neighbours, which is not exact.
             let cycles = |program: &Program| self.lowering.cost.cycles(program, |_| false);
             let mut divided = program.clone();
-            prefetch::divide(&mut divided, &self.lowering.cost, bands);
+            prefetch::divide(&mut divided, &self.lowering.cost, bands, count);
             if bands == Bands::Most || cycles(&divided) < cycles(&program) {
                 program = divided;
             }
@@ -311,7 +313,7 @@ impl Candidates<'_> {
         // on the bands.
         let plan = memory::plan(&mut program, Some(sram))?;
         let mut divided = program.clone();
-        prefetch::divide(&mut divided, &sram.cost, bands);
+        prefetch::divide(&mut divided, &sram.cost, bands, count);
         let new_plan = memory::plan(&mut divided, Some(sram))?;
         if bands == Bands::Most || sram.cycles(&divided) < sram.cycles(&program) {
             return Ok(Planned { program: divided, plan: new_plan, warnings });

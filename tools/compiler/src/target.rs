@@ -50,6 +50,8 @@ pub struct Target {
     pub sram: u64,
     /// The clock, the memories and the bus.
     pub conditions: Conditions,
+    /// Pictures per run.
+    pub pictures: u32,
 }
 
 impl Target {
@@ -57,9 +59,9 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// If the configuration lacks the precision or the memory.
+    /// If the configuration lacks the precision or the memory, or for no picture.
     pub fn new(options: &Options) -> Result<Self, Error> {
-        let Options { config, precision, sram, conditions, .. } = *options;
+        let Options { config, precision, sram, conditions, pictures, .. } = *options;
         if !config.has_feature_type(precision) {
             return Err(Error::Network(format!("{} has no {precision:?}", config.name)));
         }
@@ -69,10 +71,13 @@ impl Target {
             }
             mixed(config)?;
         }
+        if pictures == 0 {
+            return Err(Error::Network("a run computes at least one picture".to_owned()));
+        }
         if sram > 0 && !config.secondary_memif {
             return Err(Error::Network(format!("{} has no memory interface for SRAM", config.name)));
         }
-        Ok(Self { config, precision, sram, conditions })
+        Ok(Self { config, precision, sram, conditions, pictures })
     }
 }
 

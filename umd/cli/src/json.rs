@@ -67,6 +67,8 @@ pub(crate) struct Loadable {
     pub(crate) configuration: String,
     pub(crate) precision: String,
     pub(crate) bytes: usize,
+    /// Pictures per run
+    pub(crate) pictures: u32,
     /// Number of operations
     pub(crate) operations: usize,
     pub(crate) activation_bytes: u64,

@@ -51,6 +51,7 @@ pub(crate) struct Arguments {
     weights: String,
     winograd: Option<String>,
     optimize: String,
+    batch: u32,
     sram: u64,
     clock: Option<f64>,
     bandwidth: Option<f64>,
@@ -95,6 +96,7 @@ fn opened(arguments: &Arguments, cancel: &Cancel) -> Result<(Compiler, Model), F
         .conditions(conditions)
         .optimize(choice("goal", &arguments.optimize, &goals)?)
         .sram(arguments.sram)
+        .batch(arguments.batch)
         .bytes(choice("input", &arguments.input, &bytes)?)
         .granularity(choice("scaling of weights", &arguments.weights, &granularities)?);
     compiler = match choice("precision", &arguments.precision, &[("int8", 0), ("fp16", 1), ("mixed", 2)])? {
@@ -160,6 +162,7 @@ pub(crate) fn evaluate(py: Python<'_>, arguments: Arguments, samples: Labelled) 
             None => Selection::Model(None),
         };
         let (compiler, model) = opened(&arguments, cancel)?;
+        let compiler = compiler.batch(1);
         let Calibrated { model, ranges, .. } = compiler.calibrated(&model)?;
         let compiled = compiler.compile_with(&model, &ranges)?;
         let loadable = Loadable::from_bytes(compiled.loadable.clone())?;

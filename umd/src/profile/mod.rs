@@ -84,7 +84,9 @@ impl Profile {
             row.group = slot.cycles;
             row.group_limit = slot.limit;
         }
-        Ok(Self { config, conditions, compiled_for, rows })
+        let tensors = loadable.inputs().filter_map(|input| loadable.tensor(input.tensor_desc_id()));
+        let pictures = tensors.map(|tensor| tensor.n().unsigned_abs()).max().unwrap_or(1).max(1);
+        Ok(Self { config, conditions, compiled_for, pictures, rows })
     }
 
     /// Cycles from the first operation to the end of the last.
@@ -255,11 +257,12 @@ impl fmt::Display for Profile {
         let busy = self.macs() as f64 / (cycles.max(1) * peak) as f64;
         writeln!(
             f,
-            "total: {} MACs, {} bytes, {cycles} cycles, {:.3} ms, {:.1} per second, MACs {:.1}% busy",
+            "total: {} MACs, {} bytes, {cycles} cycles, {:.3} ms, {:.1} {}per second, MACs {:.1}% busy",
             self.macs(),
             self.bytes().total(),
             self.milliseconds(),
-            1e3 / self.milliseconds().max(f64::MIN_POSITIVE),
+            1e3 * f64::from(self.pictures) / self.milliseconds().max(f64::MIN_POSITIVE),
+            if self.pictures > 1 { "pictures " } else { "" },
             100.0 * busy
         )?;
         let Bounds { layers, whole } = self.bounds();

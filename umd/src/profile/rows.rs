@@ -63,6 +63,8 @@ pub struct Profile {
     pub conditions: Conditions,
     /// The conditions that the network was compiled for, if they are others and the loadable says them.
     pub compiled_for: Option<Conditions>,
+    /// Pictures that a run computes.
+    pub pictures: u32,
     /// One row per operation.
     pub rows: Vec<Row>,
 }

@@ -29,10 +29,15 @@ use crate::error::Error;
 use crate::net::access::{slices, Axis, Span};
 use crate::net::step::{Convolution, Kind, Mode, Step};
 use crate::numbers::quantizer::Numbers;
+use crate::schedule::pictures;
+use crate::schedule::prefetch::{self, Bands};
 use crate::schedule::program::{Base, Cube, Format, Program, Unit};
 use crate::target::{
     LARGEST_DILATION, LARGEST_KERNEL, LARGEST_PADDING_AFTER, LARGEST_PADDING_BEFORE, LARGEST_STRIDE, PRA_TRUNCATE, TILE,
 };
+
+/// The number of sizes of blocks that are tried so that several pictures share the weights of each.
+const SHARED_BLOCKS: usize = 3;
 
 /// A convolution's windows along both axes: lines, columns.
 fn axes(conv: &Convolution, input: &View, output: &View) -> [Axis; 2] {
@@ -161,11 +166,20 @@ impl Lowering<'_> {
                 let mut program = Program::new(String::new(), self.config, self.precision);
                 program.buffers.clone_from(&self.program.buffers);
                 let mut trial = self.with(program);
-                trial.in_blocks(layer, blocks).map_or(u64::MAX, |()| trial.cost.cycles(&trial.program, |_| false))
+                trial.in_blocks(layer, blocks).and_then(|()| trial.repeated_cycles()).unwrap_or(u64::MAX)
             });
         }
         let blocks = divisions.into_iter().next().unwrap_or_default();
         self.in_blocks(layer, &blocks)
+    }
+
+    /// Estimated cycles of the program for all pictures, with the weights that they share.
+    fn repeated_cycles(mut self) -> Result<u64, Error> {
+        pictures::repeat(&mut self.program, self.pictures)?;
+        if self.pictures > 1 {
+            prefetch::divide(&mut self.program, &self.cost, Bands::Fastest, self.pictures);
+        }
+        Ok(self.cost.cycles(&self.program, |_| false))
     }
 
     /// Adds the operations of a convolution in blocks of channels.
@@ -355,11 +369,16 @@ impl Lowering<'_> {
         };
         let extent = atoms.filled(target.map.extent as usize) as u32;
         let (whole, whole_fits) = cut(extent);
-        if groups == 1 && whole_fits {
-            return vec![whole];
-        }
         let sizes = std::iter::successors(Some(atoms.elements() as u32), |size| Some(size * 2));
         let sizes: Vec<u32> = sizes.take_while(|&size| size < extent).collect();
+        if groups == 1 && whole_fits {
+            // Of several pictures, each can use the weights of a block before the next block is fetched.
+            let kernel = u64::from(source.map.extent) * window * u64::from(bytes(source.precision));
+            let stays = |&size: &u32| (kernel * u64::from(size)).div_ceil(bank) < banks;
+            let several = self.pictures > 1 && !image && !stays(&extent);
+            let blocks = sizes.into_iter().rev().filter(|_| several).filter(stays).take(SHARED_BLOCKS);
+            return std::iter::once(whole).chain(blocks.map(|size| cut(size).0)).collect();
+        }
         let all = std::iter::once((whole, whole_fits)).chain(sizes.into_iter().rev().map(cut));
         let (fitting, larger): (Vec<_>, Vec<_>) = all.partition(|(_, fits)| *fits);
         let kept = if fitting.is_empty() { larger } else { fitting };

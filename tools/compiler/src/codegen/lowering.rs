@@ -44,6 +44,8 @@ pub(crate) struct Lowering<'a> {
     scales: &'a [Scale],
     /// The conditions under which ways to compute a step are compared.
     pub(crate) cost: Cost,
+    /// Pictures per run.
+    pub(crate) pictures: u32,
     /// The buffer of each tensor that owns one.
     pub(crate) buffers: HashMap<TensorId, usize>,
     /// The lines of a step's input and output, if it is computed in bands.
@@ -63,7 +65,7 @@ impl<'a> Lowering<'a> {
         scales: &'a [Scale],
         given: &Given,
     ) -> Result<Self, Error> {
-        let Target { config, precision, conditions, .. } = *target;
+        let Target { config, precision, conditions, pictures, .. } = *target;
         let mut lowering = Self {
             config,
             precision,
@@ -71,6 +73,7 @@ impl<'a> Lowering<'a> {
             placed,
             scales,
             cost: Cost::new(config, &conditions),
+            pictures,
             buffers: HashMap::new(),
             band: None,
             inside: HashMap::new(),
@@ -107,7 +110,7 @@ impl Lowering<'_> {
                     return Err(Error::unsupported(&name, reason));
                 }
             }
-            let precision = net.precision(root, self.precision);
+            let (precision, pictures) = (net.precision(root, self.precision), 1);
             let narrow = |bytes: u64| {
                 u32::try_from(bytes)
                     .map_err(|_| Error::unsupported(&name, format!("{bytes} bytes exceed 32-bit sizes")))
@@ -121,7 +124,19 @@ impl Lowering<'_> {
                 let channels = image.format().channels;
                 let format = Format::Pixel(format);
                 let surface_stride = 0;
-                Buffer { name, channels, height, width, format, precision, line_stride, surface_stride, size, place }
+                Buffer {
+                    name,
+                    channels,
+                    height,
+                    width,
+                    format,
+                    precision,
+                    line_stride,
+                    surface_stride,
+                    size,
+                    place,
+                    pictures,
+                }
             } else {
                 let (atoms, own) = (self.program.atoms(), self.atoms(root));
                 let [line, surface] = atoms.packed_strides(width, height);
@@ -130,7 +145,19 @@ impl Lowering<'_> {
                 let surfaces = own.surfaces(atoms.filled(channels as usize));
                 let size = narrow(lines.atom_offset(0, surfaces, 0, 0) as u64)?;
                 let format = Format::Feature;
-                Buffer { name, channels, height, width, format, precision, line_stride, surface_stride, size, place }
+                Buffer {
+                    name,
+                    channels,
+                    height,
+                    width,
+                    format,
+                    precision,
+                    line_stride,
+                    surface_stride,
+                    size,
+                    place,
+                    pictures,
+                }
             };
             self.program.buffers.push(buffer);
             self.buffers.insert(root, self.program.buffers.len() - 1);
@@ -140,10 +167,10 @@ impl Lowering<'_> {
 
     /// The same state with another program.
     pub(crate) fn with(&self, program: Program) -> Self {
-        let Self { config, precision, placed, scales, .. } = *self;
+        let Self { config, precision, placed, scales, pictures, .. } = *self;
         let (cost, buffers, band, inside) =
             (self.cost.clone(), self.buffers.clone(), self.band.clone(), self.inside.clone());
-        Self { config, precision, program, placed, scales, cost, buffers, band, inside, warnings: Vec::new() }
+        Self { config, precision, program, placed, scales, cost, pictures, buffers, band, inside, warnings: Vec::new() }
     }
 
     /// The atoms of a tensor's precision.

@@ -42,6 +42,9 @@ impl<'a> Measured<'a> {
 impl<'a, D: Device> Measured<'a, D> {
     /// Loads the network for a device.
     pub fn on(compiled: &'a Compiled, inputs: &'a [Option<Preprocess>], device: D) -> Result<Self, String> {
+        if compiled.report.pictures > 1 {
+            return Err(format!("losses are measured with one picture per run, not with {}", compiled.report.pictures));
+        }
         let loadable = Loadable::from_bytes(compiled.loadable.clone()).map_err(said)?;
         let session = Session::new(loadable, device).map_err(said)?;
         Ok(Self { compiled, inputs, session })

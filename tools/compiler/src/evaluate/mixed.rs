@@ -49,8 +49,8 @@ pub fn choose(
             .map_err(Failure::Measuring)?;
         Ok::<_, Failure>(loss.noise / loss.signal.max(1e-30))
     };
-    // In bands, not all tensors are in memory as a whole.
-    let whole = Options { optimize: Optimize::Time, ..options.clone() };
+    // In bands, not all tensors are in memory as a whole. Losses are measured with one picture per run.
+    let whole = Options { optimize: Optimize::Time, pictures: 1, ..options.clone() };
     let mut best = compile(graph, ranges, &whole)?;
     let mut best_wide = HashSet::new();
     let mut least = noise(&best)?;
@@ -68,7 +68,7 @@ pub fn choose(
             (least, best, best_wide) = (noise, compiled, wide);
         }
     }
-    if options.optimize != whole.optimize {
+    if (options.optimize, options.pictures) != (whole.optimize, whole.pictures) {
         best = compile(graph, ranges, &Options { wide: best_wide, ..options.clone() })?;
     }
     Ok(best)

@@ -213,7 +213,7 @@ impl<'a> Emitter<'a> {
             data_type,
             data_category,
             pixel_format,
-            n: 1,
+            n: surface.pictures as i32,
             c: surface.channels as i32,
             h: surface.height as i32,
             w: surface.width as i32,

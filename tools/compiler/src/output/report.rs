@@ -141,6 +141,8 @@ pub struct Report {
     pub configuration: &'static str,
     /// int8, fp16 or mixed.
     pub precision: &'static str,
+    /// Pictures per run.
+    pub pictures: u32,
     /// The nodes before they are joined.
     pub graph: Vec<NodeReport>,
     /// The steps that the nodes were joined to.
@@ -159,7 +161,7 @@ pub struct Report {
     pub division: Option<Division>,
     /// Bytes of weights, operands and tables.
     pub constants: u64,
-    /// Estimated cycles of all operations, one after another.
+    /// Estimated cycles of all operations of a run, one after another.
     pub cycles: u64,
     /// Largest error of each lookup table, in steps of the output, with the tensor's name.
     pub tables: Vec<(String, f64)>,
@@ -223,6 +225,7 @@ pub(crate) fn report(
         network: program.name.clone(),
         configuration: config.name,
         precision: program.precision_name(),
+        pictures: program.buffers.iter().map(|buffer| buffer.pictures).max().unwrap_or(1),
         cycles: cost.cycles(program, |id| program.in_sram(id)),
         graph: Vec::new(),
         steps: Vec::new(),

@@ -75,7 +75,7 @@ pub fn join(program: &mut Program) {
                     ..*target
                 };
                 let unit = Unit::Pdp { op: op.clone(), source: made, target };
-                behind.insert(at, Operation { step: operation.step, unit, alone: false });
+                behind.insert(at, Operation { unit, alone: false, ..operation.clone() });
             }
             replaced[index] = true;
         }

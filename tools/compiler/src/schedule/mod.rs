@@ -7,6 +7,7 @@ pub mod cost;
 pub mod fly;
 pub mod memory;
 pub mod order;
+pub mod pictures;
 pub mod pool;
 pub mod prefetch;
 pub mod program;

@@ -56,8 +56,8 @@ impl Node {
     }
 }
 
-/// Divides the convolutions of a program.
-pub(crate) fn divide(program: &mut Program, cost: &Cost, bands: Bands) {
+/// Divides the convolutions of a program for that many pictures.
+pub(crate) fn divide(program: &mut Program, cost: &Cost, bands: Bands, pictures: u32) {
     let config = program.config;
     let inside: Vec<bool> = (0..program.buffers.len()).map(|id| program.in_sram(id)).collect();
     let end = |operations: &[Operation]| cost.end(operations, |id| inside[id]) as i64;
@@ -69,13 +69,13 @@ pub(crate) fn divide(program: &mut Program, cost: &Cost, bands: Bands) {
         let Task::Dla(list) = task else { continue };
         let mut nodes: Vec<Node> = Vec::new();
         let mut kept = 0..0;
-        for run in runs(list) {
+        for run in runs(list, pictures) {
             let mut next = Vec::new();
             for before in kept.clone().map(Some).chain(kept.is_empty().then_some(None)) {
                 let node = before.map(|at: usize| &nodes[at]);
                 let last = node.map_or(&[][..], Node::last);
                 let ended = end(last);
-                for operations in divisions(config, run, last) {
+                for operations in divisions(config, run, last, pictures) {
                     let took = end(&[last, &operations].concat()) - ended;
                     let price = price * operations.len() as i64 / 2;
                     next.push(Node { before, operations, cost: node.map_or(0, |node| node.cost) + took + price });
@@ -102,21 +102,22 @@ pub(crate) fn divide(program: &mut Program, cost: &Cost, bands: Bands) {
     }
 }
 
-/// Operations that are divided together: those of a layer that was cut by lines, or else those that run together.
-fn runs(list: &[Operation]) -> impl Iterator<Item = &[Operation]> {
-    let pairs = |list: &[Operation]| -> usize {
+/// Operations that are divided together: those of a layer that was cut by lines, or else those that run together, of all pictures.
+pub(crate) fn runs(list: &[Operation], pictures: u32) -> impl Iterator<Item = &[Operation]> {
+    let pairs = move |list: &[Operation]| -> usize {
         let mut groups = groups(list);
         let Some(first) = groups.next() else { return 0 };
         let mut last = first;
-        first.len()
+        let one = first.len()
             + groups
                 .take_while(|next| {
-                    let follows = follows(last, next);
+                    let follows = last[0].picture == next[0].picture && follows(last, next);
                     last = next;
                     follows
                 })
                 .map(<[Operation]>::len)
-                .sum::<usize>()
+                .sum::<usize>();
+        one * pictures as usize
     };
     let mut rest = list;
     std::iter::from_fn(move || {
@@ -124,6 +125,20 @@ fn runs(list: &[Operation]) -> impl Iterator<Item = &[Operation]> {
         rest = after;
         (!run.is_empty()).then_some(run)
     })
+}
+
+/// A convolution without what a band of lines may have of its own.
+fn unplaced(op: &ConvOp) -> ConvOp {
+    ConvOp {
+        data_bank: 0,
+        weight_bank: 0,
+        release: 0,
+        input_height_csc: 0,
+        input_height_cmac: 0,
+        pad_y_top: 0,
+        pad_y_bottom: 0,
+        ..*op
+    }
 }
 
 /// Whether the second of two pairs of operations computes the lines behind those of the first, with the same weights.
@@ -136,21 +151,10 @@ fn follows(first: &[Operation], second: &[Operation]) -> bool {
     let (Unit::Sdp { op: sdp, .. }, Unit::Sdp { op: other_sdp, .. }) = (&first_sdp.unit, &second_sdp.unit) else {
         return false;
     };
-    // What a band of lines may have of its own.
-    let lines = |op: &ConvOp| ConvOp {
-        data_bank: 0,
-        weight_bank: 0,
-        release: 0,
-        input_height_csc: 0,
-        input_height_cmac: 0,
-        pad_y_top: 0,
-        pad_y_bottom: 0,
-        ..*op
-    };
     let (written, next) = (first_sdp.unit.target(), second_sdp.unit.target());
     first.step == second.step
         && weights == same
-        && lines(op) == lines(other)
+        && unplaced(op) == unplaced(other)
         && sdp == other_sdp
         && !second.alone
         && source.is_beside(read)
@@ -229,8 +233,82 @@ struct Layer<'a> {
     weights: u32,
 }
 
-/// The ways to compute a run of operations: as they are, with other banks, and in bands. `last` are the operations before them.
-fn divisions(config: &'static Config, run: &[Operation], last: &[Operation]) -> Vec<Vec<Operation>> {
+/// The ways to compute a run of operations for several pictures. `last` are the operations before them.
+///
+/// A way for one picture becomes one for all, with and without weights that stay in the buffer from one picture to the next. If a
+/// picture has the lines behind those of the picture before, they are also one high picture.
+fn divisions(config: &'static Config, run: &[Operation], last: &[Operation], pictures: u32) -> Vec<Vec<Operation>> {
+    if pictures == 1 {
+        return divided(config, run, last, 1);
+    }
+    let (first, others) = run.split_at(run.len() / pictures as usize);
+    let mut all = Vec::new();
+    for (at, one) in divided(config, first, last, 1).into_iter().enumerate() {
+        let moved = others.chunks(first.len()).flat_map(|other| moved(&one, first, other));
+        let every: Vec<Operation> = one.iter().cloned().chain(moved).collect();
+        if let Some(Banks { data, .. }) = needed(&one).filter(|_| at == 0) {
+            let rest = |data: u32| config.cbuf_banks.checked_sub(data).map(|weights| Banks { data, weights });
+            let ways = [data, 2 * data].into_iter().filter_map(rest).map(|banks| with_banks(&every, banks));
+            all.extend(ways.filter_map(|way| sharing(config, &way)));
+        }
+        all.extend(sharing(config, &every));
+        all.push(every);
+    }
+    let groups: Vec<_> = groups(run).collect();
+    if groups.windows(2).all(|pair| follows(pair[0], pair[1])) {
+        all.extend(divided(config, run, last, pictures));
+    }
+    all
+}
+
+/// The operations of a way to compute `first`, for another picture, whose operations are `other`.
+fn moved<'a>(
+    one: &'a [Operation],
+    first: &'a [Operation],
+    other: &'a [Operation],
+) -> impl Iterator<Item = Operation> + 'a {
+    let mut copies = [first, other].map(<[Operation]>::to_vec);
+    let [from, to] = &mut copies;
+    let cubes = |list: &mut [Operation]| -> Vec<Cube> {
+        list.iter_mut().flat_map(|operation| operation.unit.cubes_mut()).map(|cube| *cube).collect()
+    };
+    let places: Vec<_> = cubes(from).into_iter().zip(cubes(to)).collect();
+    one.iter().map(move |operation| {
+        let mut operation = Operation { picture: other[0].picture, ..operation.clone() };
+        for cube in operation.unit.cubes_mut() {
+            if let Some((from, to)) = places.iter().find(|(from, _)| from.base == cube.base) {
+                (cube.base, cube.offset) = (to.base, cube.offset + to.offset - from.offset);
+            }
+        }
+        operation
+    })
+}
+
+/// The operations of several pictures, of which each convolution but the last leaves its weights in the buffer for the next one. `None`
+/// if they are no convolutions, have several weights, or the banks do not hold them.
+fn sharing(config: &Config, run: &[Operation]) -> Option<Vec<Operation>> {
+    let mut run = run.to_vec();
+    let convolutions = run.iter_mut().filter_map(|operation| match &mut operation.unit {
+        Unit::Convolution { op, weights, mask: None, .. } => Some((op, *weights)),
+        _ => None,
+    });
+    let mut convolutions: Vec<_> = convolutions.collect();
+    let count = convolutions.len();
+    let (first, same) = convolutions.first().map(|(op, weights)| ((op.data_bank, op.weight_bank), *weights))?;
+    let room = u32::from(first.1) * config.cbuf_bank_bytes();
+    let stays = |op: &ConvOp, weights: &Cube| *weights == same && (op.data_bank, op.weight_bank) == first;
+    if same.size > room || !convolutions.iter().all(|(op, weights)| stays(op, weights)) {
+        return None;
+    }
+    for (at, (op, _)) in convolutions.iter_mut().enumerate() {
+        (op.weight_reuse, op.skip_weight_rls) = (at > 0, at + 1 < count);
+    }
+    Some(run)
+}
+
+/// The ways to compute a run of operations: as they are, with other banks, and in bands. `last` are the operations before them, and
+/// `pictures` the number of pictures, of which all have the number of bands that one has.
+fn divided(config: &'static Config, run: &[Operation], last: &[Operation], pictures: u32) -> Vec<Vec<Operation>> {
     let mut all = vec![run.to_vec()];
     let before = match last.first().map(|operation| &operation.unit) {
         Some(Unit::Convolution { op, .. }) => Some(Banks { data: op.data_bank.into(), weights: op.weight_bank.into() }),
@@ -264,7 +342,7 @@ fn divisions(config: &'static Config, run: &[Operation], last: &[Operation]) -> 
             most = middle - 1;
         }
     }
-    for count in 1..=BANDS * pieces {
+    for count in 1..=BANDS * pieces / pictures {
         let equal = height.div_ceil(count).next_multiple_of(layer.round());
         let mut firsts = vec![equal, equal.min(free * layer.round())];
         firsts.dedup();
@@ -315,6 +393,9 @@ impl<'a> Layer<'a> {
             let banks = Banks { data: op.data_bank.into(), weights: op.weight_bank.into() };
             let mut band = self.band(self.span(first, count), banks, [false; 2]);
             band[0].alone = pair[0].alone;
+            for operation in &mut band {
+                operation.picture = pair[0].picture;
+            }
             first += count;
             band == *pair
         })

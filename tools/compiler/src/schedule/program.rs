@@ -61,9 +61,22 @@ pub struct Buffer {
     pub size: u32,
     /// The memory that holds it.
     pub place: Storage,
+    /// The pictures of an input or output, one after another.
+    pub pictures: u32,
 }
 
 impl Buffer {
+    /// The buffer with the lines of several pictures in each surface, one picture below the other; `None` if its surfaces have other
+    /// lines than its own, or if it would be too large.
+    pub(crate) fn stacked(&self, pictures: u32) -> Option<Self> {
+        let height = self.height.checked_mul(pictures)?;
+        let surface_stride = self.surface_stride.checked_mul(pictures)?;
+        let size = self.size.checked_mul(pictures)?;
+        let dense =
+            self.format == Format::Feature && self.line_stride.checked_mul(self.height) == Some(self.surface_stride);
+        dense.then(|| Self { height, surface_stride, size, ..self.clone() })
+    }
+
     /// The buffer of this many lines.
     pub(crate) fn with_height(&self, height: u32) -> Self {
         let surface_stride = self.line_stride * height;
@@ -146,6 +159,30 @@ impl Cube {
     pub(crate) fn lines(&self, first: u32, count: u32) -> Self {
         let size = self.size - (u32::from(self.height) - count) * self.line_stride;
         Self { offset: self.offset + first * self.line_stride, size, height: count as u16, ..*self }
+    }
+
+    /// The cube as SDP takes it on the fly.
+    pub(crate) fn sums(&self) -> Self {
+        Self { base: Base::OnTheFly, offset: 0, ..*self }
+    }
+
+    /// Whether its surfaces are surfaces of its buffer, or parts of them. Some operations take surfaces for lines. `atom` is the bytes of
+    /// an atom.
+    pub(crate) fn has_surfaces_of(&self, buffer: &Buffer, atom: u32) -> bool {
+        let lines = u32::from(self.height).saturating_sub(1) * self.line_stride;
+        let end = self.offset % buffer.surface_stride.max(1) + lines + u32::from(self.width) * atom;
+        self.surface_stride == buffer.surface_stride && end <= buffer.surface_stride
+    }
+
+    /// The cube of one of several pictures in a buffer that has their lines one below the other ([`Buffer::stacked`]).
+    pub(crate) fn of_picture(&self, picture: u32, pictures: u32) -> Self {
+        let (surface, before) = (self.surface_stride, self.offset / self.surface_stride);
+        Self {
+            offset: self.offset + (before * (pictures - 1) + picture) * surface,
+            size: self.size + self.surfaces.saturating_sub(1) * (pictures - 1) * surface,
+            surface_stride: surface * pictures,
+            ..*self
+        }
     }
 
     /// Whether another cube has the same surfaces and columns of the same memory.
@@ -286,6 +323,19 @@ impl Unit {
         }
     }
 
+    /// The cubes of buffers that it reads or writes.
+    pub(crate) fn cubes_mut(&mut self) -> impl Iterator<Item = &mut Cube> {
+        let (source, operands, target) = match self {
+            Self::Sdp { source, operands, target, .. } => (source, operands.as_mut_slice(), target),
+            Self::Convolution { source, target, .. }
+            | Self::Pdp { source, target, .. }
+            | Self::Cdp { source, target, .. }
+            | Self::Rubik { source, target, .. } => (source, [].as_mut_slice(), target),
+        };
+        let all = [source, target].into_iter().chain(operands.iter_mut().flatten());
+        all.filter(|cube| cube.buffer().is_some())
+    }
+
     /// The cubes of buffers that it reads.
     pub fn reads(&self) -> impl Iterator<Item = &Cube> {
         let operands: &[Option<Cube>] = if let Self::Sdp { operands, .. } = self { operands } else { &[] };
@@ -356,6 +406,8 @@ pub struct Operation {
     pub unit: Unit,
     /// Whether it waits for all operations before it, so that memory that they use is free.
     pub alone: bool,
+    /// The picture that it is for.
+    pub picture: u32,
 }
 
 impl Operation {
@@ -523,7 +575,7 @@ impl Program {
 
     /// Adds a hardware operation to the last task, or to a new one after an emulated task.
     pub(crate) fn push(&mut self, step: usize, unit: Unit) {
-        let operation = Operation { step, unit, alone: std::mem::take(&mut self.pause) };
+        let operation = Operation { step, unit, alone: std::mem::take(&mut self.pause), picture: 0 };
         if let Some(Task::Dla(operations)) = self.tasks.last_mut() {
             operations.push(operation);
         } else {

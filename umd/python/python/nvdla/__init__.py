@@ -116,6 +116,7 @@ def _arguments(
     winograd: Literal["never", "faster", "always"] | None = None,
     optimize: Literal["time", "size", "memory"] = "time",
     sram: int = 0,
+    batch: int = 1,
     clock: float | None = None,
     bandwidth: float | None = None,
     sram_bandwidth: float | None = None,
@@ -144,6 +145,7 @@ def _arguments(
         "winograd": winograd,
         "optimize": optimize,
         "sram": operator.index(sram),
+        "batch": operator.index(batch),
         "clock": clock,
         "bandwidth": bandwidth,
         "sram_bandwidth": sram_bandwidth,
@@ -171,6 +173,7 @@ def compile(model: Path, config: str, *, calibrate: Samples | None = None, **opt
                         or 8 bits of a picture's bytes ("i8", "u8")
     weights, winograd   "kernel" or "layer"; "never", "faster" or "always"
     optimize, sram      "time", "size" or "memory"; the size of the device's SRAM in bytes
+    batch               pictures per run: inputs and outputs of the loadable have that many, and the weights are read once for several
     clock, bandwidth    the board by which times are estimated: MHz; GB/s of DRAM. Also sram_bandwidth in GB/s, latency in cycles and
                         register_write in ns; those that are left out are the configuration's
     shapes              the shapes of inputs that the model leaves open, by their names
