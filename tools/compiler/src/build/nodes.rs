@@ -410,7 +410,7 @@ impl Builder<'_> {
         };
         let fits = [(padding.top, 0), (padding.bottom, 0), (padding.left, 1), (padding.right, 1)]
             .iter()
-            .all(|(side, axis)| *side < ir::infer::dilated(pool.kernel[*axis], dilation[*axis]));
+            .all(|(side, axis)| *side < ir::dilated(pool.kernel[*axis], dilation[*axis]));
         (below && fits && pool.kind == ir::PoolKind::Max).then_some((pad.inputs[0], ir::Pool { padding, ..pool }))
     }
 

@@ -254,7 +254,7 @@ impl Builder<'_> {
         let mut weights = weights.to_vec();
         if op.dilation != [1, 1] {
             // Zeros between the weights.
-            let [tall, wide] = [0, 1].map(|axis| ir::infer::dilated(op.kernel[axis], op.dilation[axis]));
+            let [tall, wide] = op.window();
             let mut apart = vec![0.0; c * per_group * tall * wide];
             for (at, weight) in weights.iter().enumerate() {
                 let (plane, line, column) = (at / (r * s), at / s % r * op.dilation[0], at % s * op.dilation[1]);

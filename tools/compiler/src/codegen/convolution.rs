@@ -230,7 +230,7 @@ impl Lowering<'_> {
                     let reason = "its parts would be of one element, which SDP cannot write with gaps between surfaces";
                     return Err(Error::unsupported(name, reason));
                 }
-                let sums = Cube { base: Base::OnTheFly, offset: 0, ..written };
+                let sums = written.sums();
                 let read = source.cube(&from, source.atoms);
                 let mut op = Box::new(self.descriptor(conv, numbers, source, *kernel, tile, mode, &read, &sums));
                 if mask.is_some() {

@@ -110,33 +110,18 @@ impl Lowering<'_> {
                     return Err(Error::unsupported(&name, reason));
                 }
             }
-            let (precision, pictures) = (net.precision(root, self.precision), 1);
+            let precision = net.precision(root, self.precision);
             let narrow = |bytes: u64| {
                 u32::try_from(bytes)
                     .map_err(|_| Error::unsupported(&name, format!("{bytes} bytes exceed 32-bit sizes")))
             };
-            let buffer = if let Some(order) = images.get(&root) {
+            let (format, channels, line_stride, surface_stride, size) = if let Some(order) = images.get(&root) {
                 let format = if order.len() == 1 { PixelFormat::R8 } else { PixelFormat::A8B8G8R8 };
                 let alignment = Alignment::documented(Data::Pixel).start;
                 let image = Image::packed(format, width, height, 0, alignment)
                     .map_err(|error| Error::unsupported(&name, error.to_string()))?;
                 let (line_stride, size) = (narrow(image.line_stride(0))?, narrow(image.span(0))?);
-                let channels = image.format().channels;
-                let format = Format::Pixel(format);
-                let surface_stride = 0;
-                Buffer {
-                    name,
-                    channels,
-                    height,
-                    width,
-                    format,
-                    precision,
-                    line_stride,
-                    surface_stride,
-                    size,
-                    place,
-                    pictures,
-                }
+                (Format::Pixel(format), image.format().channels, line_stride, 0, size)
             } else {
                 let (atoms, own) = (self.program.atoms(), self.atoms(root));
                 let [line, surface] = atoms.packed_strides(width, height);
@@ -144,22 +129,21 @@ impl Lowering<'_> {
                 let lines = feature::View { cube: 0, surface: surface as usize, ..Default::default() };
                 let surfaces = own.surfaces(atoms.filled(channels as usize));
                 let size = narrow(lines.atom_offset(0, surfaces, 0, 0) as u64)?;
-                let format = Format::Feature;
-                Buffer {
-                    name,
-                    channels,
-                    height,
-                    width,
-                    format,
-                    precision,
-                    line_stride,
-                    surface_stride,
-                    size,
-                    place,
-                    pictures,
-                }
+                (Format::Feature, channels, line_stride, surface_stride, size)
             };
-            self.program.buffers.push(buffer);
+            self.program.buffers.push(Buffer {
+                name,
+                channels,
+                height,
+                width,
+                format,
+                precision,
+                line_stride,
+                surface_stride,
+                size,
+                place,
+                pictures: 1,
+            });
             self.buffers.insert(root, self.program.buffers.len() - 1);
         }
         Ok(())

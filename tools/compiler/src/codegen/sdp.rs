@@ -243,7 +243,7 @@ impl Lowering<'_> {
         let written = target.cube(part, atoms);
         let read = match source {
             Some(source) => source.cube(part, atoms),
-            None => Cube { base: Base::OnTheFly, offset: 0, ..written },
+            None => written.sums(),
         };
         let operands = setup.places.map(|place| match place {
             OperandSource::Registers => None,

@@ -58,11 +58,6 @@ fn extended(a: &[usize], b: &[usize]) -> Result<Vec<usize>, String> {
         .collect()
 }
 
-/// The size of a kernel with `dilation` between its elements.
-pub fn dilated(kernel: usize, dilation: usize) -> usize {
-    kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1)
-}
-
 /// The number of windows along one axis.
 fn windows(size: usize, padding: (usize, usize), kernel: usize, stride: usize) -> Result<usize, String> {
     if kernel == 0 || stride == 0 {

@@ -38,8 +38,13 @@ impl Convolution {
 
     /// Lines and columns that a window spans, dilation included.
     pub fn window(&self) -> [usize; 2] {
-        [0, 1].map(|axis| (self.kernel[axis] - 1) * self.dilation[axis] + 1)
+        [0, 1].map(|axis| dilated(self.kernel[axis], self.dilation[axis]))
     }
+}
+
+/// The size of a kernel with `dilation` between its elements.
+pub fn dilated(kernel: usize, dilation: usize) -> usize {
+    kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1)
 }
 
 /// The function of a binary operator of a and b.

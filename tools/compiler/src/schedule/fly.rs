@@ -13,7 +13,7 @@ use nvdla_uapi::desc::SdpOp;
 use nvdla_uapi::layout::feature::{Atoms, View};
 use nvdla_uapi::reg::values::ConvMode;
 
-use crate::schedule::program::{Base, Cube, Operation, Program, Storage, Task, Unit};
+use crate::schedule::program::{Cube, Operation, Program, Storage, Task, Unit};
 
 /// Joins poolings with the operations that write their inputs.
 pub fn join(program: &mut Program) {
@@ -64,7 +64,7 @@ pub fn join(program: &mut Program) {
                 continue;
             }
             for (&at, (first, count)) in makers.iter().zip(surfaces) {
-                let made = Cube { base: Base::OnTheFly, offset: 0, ..*list[at].unit.target() };
+                let made = list[at].unit.target().sums();
                 let view = view(target, atoms);
                 let last = [usize::from(target.height) - 1, 0];
                 let target = Cube {

@@ -69,19 +69,18 @@ pub(crate) fn repeat(program: &mut Program, pictures: u32) -> Result<(), Error> 
                 let copies = |run: &[Operation], picture: u32| -> Vec<_> {
                     let mut run: Vec<_> = run.iter().map(|one| Operation { picture, ..one.clone() }).collect();
                     for at in 0..run.len() {
-                        let sums = run[at].unit.target().sums();
+                        let before = run[at].unit.target().sums();
                         run[at].unit.cubes_mut().for_each(|cube| *cube = of(cube, picture));
                         // What SDP takes on the fly has the form of what it writes.
-                        let new = run[at].unit.target().sums();
-                        if let Unit::Sdp { source, .. } = &mut run[at].unit {
-                            if *source == sums {
-                                *source = new;
-                                if let Some(Unit::Convolution { target, .. }) =
-                                    at.checked_sub(1).map(|at| &mut run[at].unit)
-                                {
-                                    *target = new;
-                                }
-                            }
+                        let sums = run[at].unit.target().sums();
+                        let Unit::Sdp { source, .. } = &mut run[at].unit else { continue };
+                        if *source != before {
+                            continue;
+                        }
+                        *source = sums;
+                        let maker = at.checked_sub(1).map(|at| &mut run[at].unit);
+                        if let Some(Unit::Convolution { target, .. }) = maker {
+                            *target = sums;
                         }
                     }
                     run

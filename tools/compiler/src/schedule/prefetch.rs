@@ -24,7 +24,7 @@ use crate::codegen::cbuf::{self, Banks};
 use crate::net::access::{slices, Axis, Span};
 use crate::net::step::Mode;
 use crate::schedule::cost::{groups, Cost};
-use crate::schedule::program::{Base, Cube, Operation, Program, Task, Unit};
+use crate::schedule::program::{Cube, Operation, Program, Task, Unit};
 use crate::target::TILE;
 
 /// The greatest number of bands of an operation.
@@ -175,13 +175,13 @@ fn whole(run: &[Operation]) -> Option<[Operation; 2]> {
         (&mut convolution.unit, &last.unit)
     {
         *source = source.through(read);
-        *sums = Cube { base: Base::OnTheFly, offset: 0, ..target };
+        *sums = target.sums();
         (op.pad_y_bottom, op.input_height_csc, op.input_height_cmac) = (end.pad_y_bottom, source.height, target.height);
     }
     if let (Unit::Sdp { source, operands, target: written, .. }, Unit::Sdp { operands: end, .. }) =
         (&mut sdp.unit, &last_sdp.unit)
     {
-        *source = Cube { base: Base::OnTheFly, offset: 0, ..target };
+        *source = target.sums();
         *written = target;
         // Operands per kernel are the same for all lines.
         for (operand, end) in operands.iter_mut().zip(end).filter_map(|(operand, end)| operand.as_mut().zip(*end)) {
@@ -478,7 +478,7 @@ impl<'a> Layer<'a> {
         if let Unit::Sdp { source, operands, target, .. } = &mut sdp.unit {
             let height = target.height;
             *target = target.lines(span.first, span.count);
-            *source = Cube { base: Base::OnTheFly, offset: 0, ..*target };
+            *source = target.sums();
             // Operands per kernel have one line for all.
             for operand in operands.iter_mut().flatten().filter(|operand| operand.height == height) {
                 *operand = operand.lines(span.first, span.count);

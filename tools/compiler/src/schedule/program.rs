@@ -69,12 +69,9 @@ impl Buffer {
     /// The buffer with the lines of several pictures in each surface, one picture below the other; `None` if its surfaces have other
     /// lines than its own, or if it would be too large.
     pub(crate) fn stacked(&self, pictures: u32) -> Option<Self> {
-        let height = self.height.checked_mul(pictures)?;
-        let surface_stride = self.surface_stride.checked_mul(pictures)?;
-        let size = self.size.checked_mul(pictures)?;
         let dense =
             self.format == Format::Feature && self.line_stride.checked_mul(self.height) == Some(self.surface_stride);
-        dense.then(|| Self { height, surface_stride, size, ..self.clone() })
+        self.size.checked_mul(pictures).filter(|_| dense).map(|_| self.with_height(self.height * pictures))
     }
 
     /// The buffer of this many lines.

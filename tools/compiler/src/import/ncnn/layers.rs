@@ -6,7 +6,7 @@ use super::reader::{Layer, Reader};
 use crate::import::options::Options;
 use crate::import::reduce::{reduce, Emit, Reduction};
 use crate::ir::{
-    infer, Binary, BlockOrder, Convolution, Coordinates, Graph, Op, PadMode, Padding, Pool, PoolKind, Resize,
+    dilated, infer, Binary, BlockOrder, Convolution, Coordinates, Graph, Op, PadMode, Padding, Pool, PoolKind, Resize,
     ResizeMode, Rounding, TensorId, Unary,
 };
 
@@ -404,7 +404,7 @@ impl Reader<'_> {
         if group == 0 || channels % group != 0 || kernels % group != 0 {
             return Err(format!("{channels} channels and {kernels} kernels in {group} groups"));
         }
-        let extent = [infer::dilated(kernel[0], dilation[0]), infer::dilated(kernel[1], dilation[1])];
+        let extent = [dilated(kernel[0], dilation[0]), dilated(kernel[1], dilation[1])];
         let padding = match l.int(4, 0) {
             ABSENT => Self::same([height, width], extent, stride, false),
             -234 => Self::same([height, width], extent, stride, true),
@@ -440,7 +440,7 @@ impl Reader<'_> {
             let wide = l.size(20, 0)?;
             let wanted = [l.size(21, wide)?, wide];
             let cut = |axis: usize, size: usize| {
-                let kernel = infer::dilated(kernel[axis], dilation[axis]);
+                let kernel = dilated(kernel[axis], dilation[axis]);
                 let whole = (size - 1).saturating_mul(stride[axis]).saturating_add(kernel).saturating_add(extra[axis]);
                 match wanted {
                     [0, _] | [_, 0] => Ok((0, 0)),

@@ -43,7 +43,7 @@ impl Windows {
     }
 
     pub(super) fn extent(&self, axis: usize) -> usize {
-        crate::ir::infer::dilated(self.kernel[axis], self.dilation[axis])
+        crate::ir::dilated(self.kernel[axis], self.dilation[axis])
     }
 
     /// Replaces `auto_pad` of a convolution or pooling by explicit padding.

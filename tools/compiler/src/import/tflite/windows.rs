@@ -5,7 +5,7 @@
 use super::file::Operator;
 use super::reader::Reader;
 use super::value::{sizes, Known, Operands, Value};
-use crate::ir::infer::dilated;
+use crate::ir::dilated;
 use crate::ir::{Convolution, Coordinates, Op, Padding, Pool, PoolKind, Resize, ResizeMode, Rounding, TensorId};
 
 /// The padding before and after one direction of windows, if the output has ceil(size / stride) elements (`SAME`).
