@@ -25,6 +25,7 @@ use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::operations::races::races;
 use nvdla_runtime::operations::{operations, NetworkOperation};
+use nvdla_runtime::profile::Conditions;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
 use nvdla_tests::case::model_or_rtl;
 use nvdla_tests::graphs::{random_graph, ranges, ranges_to, Builder};
@@ -369,6 +370,33 @@ fn pictures_of_a_run_are_exact() {
     println!("{alone} cycles one after another, {together} together; {shared} graphs share weights; {elements} elements compared");
     assert!(together < alone);
     assert!(shared * 4 > count, "{shared} graphs share weights");
+}
+
+/// Weights that the convolution buffer does not hold are read once for all pictures: in blocks of kernels, also for cubes of a single
+/// element.
+#[test]
+fn pictures_share_weights_that_the_buffer_does_not_hold() {
+    for (config, channels) in [(&NV_SMALL, 128), (&NV_SMALL_256, 128), (&NV_FULL, 256)] {
+        let mut builder = Builder::new("blocks", 9);
+        let data = builder.graph.input("data", &[1, channels, 6, 6]).unwrap();
+        let wide = windows(&mut builder, data, channels, [3, 3], 1);
+        let kind = PoolKind::Average { count_include_pad: true };
+        let pool = Pool { kind, kernel: [6; 2], stride: [1; 2], padding: Padding::default() };
+        let mean = builder.add(Op::Pool(pool), &[wide]).unwrap();
+        let output = windows(&mut builder, mean, 16 * channels, [1, 1], 1);
+        builder.graph.outputs.push(output);
+        let ranges = ranges(&builder.graph);
+        // Memory that is slower than the multipliers.
+        let conditions = Conditions { dram: 1.0, ..Conditions::default() };
+        let one = Options { conditions, ..Options::new(config) };
+        let [one, all] =
+            [1, 3].map(|pictures| compile(&builder.graph, &ranges, &Options { pictures, ..one.clone() }).unwrap());
+        let bytes = |compiled: &Compiled| compiled.report.operations.iter().map(|one| one.bytes).sum::<u64>();
+        let (alone, together) = (bytes(&one), bytes(&all));
+        assert!(together < 2 * alone, "{}: {together} bytes for 3 pictures, {alone} for one", config.name);
+        let [_, reuse] = pictures_of(&one, &all, config, 9);
+        assert!(reuse > 2 * 3, "{}: {reuse} convolutions take the weights of the one before", config.name);
+    }
 }
 
 /// Runs a network with random pictures, one after another and together, and compares the outputs. Returns the number of elements, and
