@@ -89,7 +89,7 @@ impl Builder {
     pub fn node(&mut self, config: &Config) -> Option<TensorId> {
         let from = self.any();
         let [c, h, w] = self.shape(from);
-        match self.random.below(20) {
+        match self.random.below(21) {
             0..=3 => self.convolution(from),
             16 => {
                 let size = self.random.pick(&[3, 5, 7, 9]);
@@ -98,6 +98,7 @@ impl Builder {
             17 => self.add(Op::SpaceToDepth { block: 2 }, &[from]),
             18 => self.moved(from),
             19 => self.copied(from),
+            20 => self.rarer(from),
             4 | 5 => {
                 let unary = match self.random.below(if config.sdp_lut { 10 } else { 6 }) {
                     0 | 1 => Unary::Relu,
@@ -147,7 +148,7 @@ impl Builder {
             10 => {
                 // A gate: one value per channel.
                 let kind = PoolKind::Average { count_include_pad: true };
-                let pool = Pool { kind, kernel: [h, w], stride: [1; 2], padding: Padding::default() };
+                let pool = Pool { kind, kernel: [h, w], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
                 let gate = self.add(Op::Pool(pool), &[from])?;
                 let gate = self.convolution_1x1(gate, c)?;
                 self.add(Op::Binary(Binary::Mul), &[from, gate])
@@ -171,7 +172,7 @@ impl Builder {
                 if kernel[1] > 8 && matches!(kind, PoolKind::Average { count_include_pad: false }) {
                     return None;
                 }
-                self.add(Op::Pool(Pool { kind, kernel, stride, padding }), &[from])
+                self.add(Op::Pool(Pool { kind, kernel, stride, dilation: [1; 2], padding }), &[from])
             }
             13 => {
                 let fits: Vec<TensorId> =
@@ -225,6 +226,65 @@ impl Builder {
                 self.add(Op::ChannelPermutation { from: order }, &[from])
             }
         }
+    }
+
+    /// Operators that few networks have.
+    fn rarer(&mut self, from: TensorId) -> Option<TensorId> {
+        let [c, h, w] = self.shape(from);
+        match self.random.below(4) {
+            0 => self.dilated_pool(from),
+            1 => self.resized(from),
+            2 => {
+                let shape = self.random.pick(&[[1, c, h, w], [1, 1, h, w], [1, c, 1, w], [1, 1, h, 1]]);
+                let constant = self.constant(&shape, 0.5, 0.3);
+                let binary = self.random.pick(&[Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min]);
+                let inputs = if self.random.one_in(2) { [from, constant] } else { [constant, from] };
+                self.add(Op::Binary(binary), &inputs)
+            }
+            _ => {
+                // A comparison with a constant, alone or choosing.
+                let at = self.random.real() / 2.0;
+                if self.random.one_in(3) {
+                    return self.add(Op::Unary(Unary::Threshold(at)), &[from]);
+                }
+                let step = self.add(Op::Unary(Unary::Step(at)), &[from])?;
+                self.add(Op::Binary(Binary::Mul), &[step, from])
+            }
+        }
+    }
+
+    /// A pooling of elements that are apart.
+    fn dilated_pool(&mut self, from: TensorId) -> Option<TensorId> {
+        let [_, h, w] = self.shape(from);
+        let random = &mut self.random;
+        let kernel = [random.between(1, 3), random.between(2, 3)];
+        let stride = [random.between(1, 3), random.between(1, 3)];
+        // No farther apart than the input is large, so that each window has an element.
+        let dilation = [random.between(1, 3).min(h), random.between(2, 4).min(w)];
+        let mut pad = |axis: usize| random.below(kernel[axis] * dilation[axis] + 1 - dilation[axis]).min(4);
+        let padding = Padding { top: pad(0), left: pad(1), bottom: pad(0), right: pad(1) };
+        let kind = random.pick(&[PoolKind::Max, PoolKind::Average { count_include_pad: false }]);
+        self.add(Op::Pool(Pool { kind, kernel, stride, dilation, padding }), &[from])
+    }
+
+    /// A resize by ratios, also to smaller sizes.
+    fn resized(&mut self, from: TensorId) -> Option<TensorId> {
+        let [c, h, w] = self.shape(from);
+        let random = &mut self.random;
+        let ratios = [(1, 2), (3, 2), (2, 3), (1, 3), (2, 1), (3, 1), (1, 1)];
+        let [down, along] = [random.pick(&ratios), random.pick(&ratios)];
+        let (mode, coordinates) = random.pick(&[
+            (ResizeMode::Cubic(-0.75), Coordinates::HalfPixel),
+            (ResizeMode::Cubic(-0.5), Coordinates::Asymmetric),
+            (ResizeMode::Bilinear, Coordinates::HalfPixel),
+            (ResizeMode::Nearest(Rounding::Floor), Coordinates::Asymmetric),
+        ]);
+        let size = [h * down.0 / down.1, w * along.0 / along.1];
+        if size.contains(&0) || c * size[0] * size[1] > 4000 {
+            return None;
+        }
+        let scales = [down, along].map(|(by, of)| by as f32 / of as f32);
+        self.add(Op::Resize(Resize { mode, coordinates, scales, size }), &[from])
     }
 
     /// Elements that move: a product by a matrix.
@@ -365,7 +425,10 @@ pub fn ranges_to(graph: &Graph, ends: &[(f32, f32)]) -> Ranges {
         ranges.set(TensorId(id), Range::of(min, max));
     }
     for node in &graph.nodes {
-        if matches!(node.op, Op::Unary(Unary::Relu | Unary::Clip(..) | Unary::HardSigmoid { .. } | Unary::Sigmoid)) {
+        if matches!(
+            node.op,
+            Op::Unary(Unary::Relu | Unary::Clip(..) | Unary::HardSigmoid { .. } | Unary::Sigmoid | Unary::Step(_))
+        ) {
             ranges.set(node.output, Range::of(0.0, 2.0));
         }
     }

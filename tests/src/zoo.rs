@@ -123,7 +123,7 @@ impl Builder {
         pad: usize,
     ) -> Result<TensorId, String> {
         let padding = Padding { top: pad, left: pad, bottom: pad, right: pad };
-        self.add(Op::Pool(Pool { kind, kernel: [side; 2], stride: [stride; 2], padding }), &[from])
+        self.add(Op::Pool(Pool { kind, kernel: [side; 2], stride: [stride; 2], dilation: [1; 2], padding }), &[from])
     }
 
     /// The mean of each channel, followed by a fully connected layer of 1000 classes.

@@ -381,7 +381,7 @@ fn pictures_share_weights_that_the_buffer_does_not_hold() {
         let data = builder.graph.input("data", &[1, channels, 6, 6]).unwrap();
         let wide = windows(&mut builder, data, channels, [3, 3], 1);
         let kind = PoolKind::Average { count_include_pad: true };
-        let pool = Pool { kind, kernel: [6; 2], stride: [1; 2], padding: Padding::default() };
+        let pool = Pool { kind, kernel: [6; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
         let mean = builder.add(Op::Pool(pool), &[wide]).unwrap();
         let output = windows(&mut builder, mean, 16 * channels, [1, 1], 1);
         builder.graph.outputs.push(output);
@@ -495,9 +495,9 @@ fn dilated_poolings_are_exact() {
     ];
     for (kind, kernel, stride, dilation, [top, left, bottom, right], input) in cases {
         exact_and_near(input, |builder, data| {
-            let pool = Pool { kind, kernel, stride, padding: Padding { top, left, bottom, right } };
+            let pool = Pool { kind, kernel, stride, dilation, padding: Padding { top, left, bottom, right } };
             let made = builder.convolution_1x1(data, input[0]).unwrap();
-            builder.add(Op::DilatedPool(pool, dilation), &[made]).unwrap()
+            builder.add(Op::Pool(pool), &[made]).unwrap()
         });
     }
 }
@@ -825,8 +825,13 @@ fn bands_of_large_layers_share_weights() {
 fn blocks_of_one_line_stay_apart() {
     chain([32, 32, 32], |builder, data| {
         let padding = Padding::default();
-        let pool =
-            Pool { kind: PoolKind::Average { count_include_pad: true }, kernel: [32, 1], stride: [1; 2], padding };
+        let pool = Pool {
+            kind: PoolKind::Average { count_include_pad: true },
+            kernel: [32, 1],
+            stride: [1; 2],
+            dilation: [1; 2],
+            padding,
+        };
         builder.add(Op::Pool(pool), &[data]).unwrap()
     });
 }
@@ -837,7 +842,10 @@ fn averages_of_planes_are_exact() {
     let average = |builder: &mut Builder, from: TensorId| {
         let [h, w] = builder.graph.shape(from)[2..] else { panic!("the tensor has lines and columns") };
         let kind = PoolKind::Average { count_include_pad: false };
-        builder.add(Op::Pool(Pool { kind, kernel: [h, w], stride: [1; 2], padding: Padding::default() }), &[from])
+        builder.add(
+            Op::Pool(Pool { kind, kernel: [h, w], stride: [1; 2], dilation: [1; 2], padding: Padding::default() }),
+            &[from],
+        )
     };
     for shape in [[40, 13, 13], [70, 9, 16], [5, 32, 17], [33, 11, 1]] {
         chain(shape, |builder, data| average(builder, data).unwrap());
@@ -1028,7 +1036,8 @@ fn winograd_is_exact() {
         });
         sums[0] = builder.add(Op::Unary(Unary::Relu), &[sums[0]]).unwrap();
         let sum = builder.add(Op::Binary(Binary::Add), &sums).unwrap();
-        let pool = Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [2; 2], padding: Padding::default() };
+        let pool =
+            Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [2; 2], dilation: [1; 2], padding: Padding::default() };
         let pooled = builder.add(Op::Pool(pool), &[sum]).unwrap();
         builder.graph.outputs.push(pooled);
         for optimize in [Optimize::Size, Optimize::Prefetch] {
@@ -1132,7 +1141,8 @@ fn poolings_on_the_fly() {
         let data = builder.graph.input("data", &[1, 8, lines, 23]).unwrap();
         let parts: Vec<_> = (0..branches).map(|at| windows(&mut builder, data, 12 + at, [3, 3], 1)).collect();
         let all = builder.add(Op::Concat { axis: 1 }, &parts).unwrap();
-        let pool = Pool { kind: PoolKind::Max, kernel: [3; 2], stride: [2; 2], padding: Padding::default() };
+        let pool =
+            Pool { kind: PoolKind::Max, kernel: [3; 2], stride: [2; 2], dilation: [1; 2], padding: Padding::default() };
         let out = builder.add(Op::Pool(pool), &[all]).unwrap();
         builder.graph.outputs.push(out);
         let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
@@ -1162,7 +1172,7 @@ fn poolings_fly_behind_cut_convolutions() {
         let data = builder.graph.input("data", &[1, input[0], input[1], input[2]]).unwrap();
         let made = windows(&mut builder, data, 8, [3, 3], 1);
         let padding = Padding { top: pad, left: pad, ..Padding::default() };
-        let pool = Pool { kind, kernel: [kernel; 2], stride: [stride; 2], padding };
+        let pool = Pool { kind, kernel: [kernel; 2], stride: [stride; 2], dilation: [1; 2], padding };
         let out = builder.add(Op::Pool(pool), &[made]).unwrap();
         builder.graph.outputs.push(out);
         let graph = &builder.graph;
@@ -1307,6 +1317,95 @@ fn a_quantized_tensor_is_added_twice() {
         for (found, x) in model.run(std::slice::from_ref(&values)).unwrap()[0].iter().zip(&values) {
             let expected = 3.0 * x.clamp(low, high);
             assert!((found - expected).abs() < 0.15, "{}: {found} instead of {expected}", config.name);
+        }
+    }
+}
+
+/// A tensor as a quantized model rounds it.
+fn rounded(builder: &mut Builder, id: TensorId, scale: f32, zero: i32) -> TensorId {
+    let q = Quantization { scale: vec![scale], zero_point: vec![zero], axis: None, limits: (-128, 127) };
+    let (low, high) = q.values()[0];
+    let id = builder.add(Op::Unary(Unary::Clip(low, high)), &[id]).unwrap();
+    builder.graph.tensors[id.0].quantization = Some(q);
+    id
+}
+
+/// A convolution with the integers of a quantized model: all kernels have one scale, and most of them use a part of the integers.
+fn of_integers(builder: &mut Builder, from: TensorId) -> TensorId {
+    let [channels, ..] = builder.shape(from);
+    let weights: Vec<f32> = (0..8 * channels * 9)
+        .map(|at| {
+            let reach = 60 + 9 * (at / (channels * 9));
+            (builder.random.below(2 * reach + 1) as f32 - reach as f32) * 0.0017
+        })
+        .collect();
+    let name = format!("weights {}", builder.graph.tensors.len());
+    let weights = builder.graph.add_constant(name, &[8, channels, 3, 3], weights).unwrap();
+    let padding = Padding { top: 1, left: 1, bottom: 1, right: 1 };
+    let op = Convolution { group: 1, kernel: [3; 2], stride: [1; 2], dilation: [1; 2], padding };
+    builder.add(Op::Convolution(op), &[from, weights]).unwrap()
+}
+
+/// The integers of a quantized model are its own: of convolutions whose weights have one scale for all kernels, of products with
+/// tensors without negative values, of parts of a concatenation with other scales, of averages, and of tables.
+#[test]
+fn quantized_models_have_their_own_integers() {
+    type Case = (&'static str, bool, f32, fn(&mut Builder, TensorId) -> TensorId);
+    fn average(builder: &mut Builder, x: TensorId, dilation: [usize; 2]) -> TensorId {
+        let kind = PoolKind::Average { count_include_pad: dilation == [1; 2] };
+        let padding = Padding { top: 1, left: 0, bottom: 1, right: 0 };
+        let padding = if dilation == [1; 2] { padding } else { Padding::default() };
+        builder.add(Op::Pool(Pool { kind, kernel: [4; 2], stride: [1; 2], dilation, padding }), &[x]).unwrap()
+    }
+    let cases: [Case; 6] = [
+        ("weights", false, 0.031, of_integers),
+        ("a product", true, 0.023, |builder, x| {
+            let step = builder.add(Op::Unary(Unary::Sigmoid), &[x]).unwrap();
+            let gate = rounded(builder, step, 1.0 / 255.0, -128);
+            builder.add(Op::Binary(Binary::Mul), &[x, gate]).unwrap()
+        }),
+        ("a table", true, 0.043, |builder, x| {
+            let power = builder.add(Op::Unary(Unary::Exp), &[x]).unwrap();
+            let power = rounded(builder, power, 0.037, -100);
+            builder.add(Op::Binary(Binary::Add), &[power, x]).unwrap()
+        }),
+        ("a concatenation", false, 0.029, |builder, x| {
+            let fine = of_integers(builder, x);
+            let fine = rounded(builder, fine, 0.0031, 7);
+            let all = builder.add(Op::Concat { axis: 1 }, &[x, fine]).unwrap();
+            let all = rounded(builder, all, 0.047, -3);
+            let [a, b] = [all, fine].map(|id| of_integers(builder, id));
+            let [a, b] = [(a, 0.041), (b, 0.013)].map(|(id, scale)| rounded(builder, id, scale, 0));
+            builder.add(Op::Binary(Binary::Add), &[a, b]).unwrap()
+        }),
+        ("an average", false, 0.0053, |builder, x| average(builder, x, [1; 2])),
+        ("an average of elements apart", false, 0.0053, |builder, x| average(builder, x, [2; 2])),
+    ];
+    for config in [&NV_SMALL, &NV_FULL] {
+        for (name, tables, scale, add) in cases.iter().filter(|case| config.sdp_lut || !case.1) {
+            let mut builder = Builder::new(name, 11);
+            let data = builder.graph.input("data", &[1, 8, 12, 14]).unwrap();
+            let x = rounded(&mut builder, data, 0.0083, 4);
+            let x = of_integers(&mut builder, x);
+            let x = rounded(&mut builder, x, 0.019, 12);
+            let y = add(&mut builder, x);
+            let y = rounded(&mut builder, y, *scale, if *tables { -100 } else { 5 });
+            builder.graph.outputs.push(y);
+            let graph = &builder.graph;
+            let ranges = complete(graph, of_model(graph), None);
+            let compiled = compile(graph, &ranges, &Options::new(config)).unwrap();
+            check(&compiled, config, &mut Random::new(8), name);
+            let mut random = Random::new(9);
+            let values: Vec<f32> = (0..8 * 12 * 14).map(|_| random.real()).collect();
+            let expected = float::run(graph, std::slice::from_ref(&values), &mut |_, _| {}).unwrap();
+            let mut model = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &[None]).unwrap();
+            let found = model.run(&[values]).unwrap();
+            let off = |(found, expected): (&f32, &f32)| (found - expected).abs() / scale;
+            let steps: Vec<f32> = found[0].iter().zip(&expected[0]).map(off).collect();
+            let equal = steps.iter().filter(|off| **off < 0.01).count() as f32 / steps.len() as f32;
+            let most = steps.iter().copied().fold(0.0, f32::max);
+            println!("{name} on {}: {:.1} % equal, at most {most:.1} steps", config.name, equal * 100.0);
+            assert!(equal > 0.9 && most < 3.1, "{name} on {}: {equal}, {most}", config.name);
         }
     }
 }

@@ -38,7 +38,7 @@ fn loadable(case: usize, config: &'static Config) -> Loadable {
     let mut graph = Graph::new("wide");
     let data = graph.input("data", &[1, 11, height, width]).unwrap();
     let padding = Padding { top: pad.min(kernel[0] - 1), bottom: pad.min(kernel[0] - 1), left: pad, right: pad };
-    let pool = Op::Pool(Pool { kind, kernel, stride, padding });
+    let pool = Op::Pool(Pool { kind, kernel, stride, dilation: [1; 2], padding });
     let output = graph.add("pool".to_owned(), pool, &[data], "out".to_owned()).unwrap();
     graph.outputs.push(output);
     Loadable::from_bytes(compile(&graph, &zoo::uniform(&graph, 1.0), &Options::new(config)).unwrap().loadable).unwrap()
@@ -79,7 +79,8 @@ fn poolings_are_divided_into_parts_that_fit() {
 fn unread(more: [u16; 2], padding: [u8; 2]) -> Loadable {
     let mut graph = Graph::new("unread");
     let data = graph.input("data", &[1, 11, 11, 12]).unwrap();
-    let pool = Pool { kind: PoolKind::Max, kernel: [3, 4], stride: [3, 5], padding: Padding::default() };
+    let pool =
+        Pool { kind: PoolKind::Max, kernel: [3, 4], stride: [3, 5], dilation: [1; 2], padding: Padding::default() };
     let mut last = data;
     for (layer, kernel, stride) in [(0, [3, 4], [3, 5]), (1, [2, 2], [1, 1])] {
         let op = Op::Pool(Pool { kernel, stride, ..pool });

@@ -43,7 +43,13 @@ pub(super) fn network(choices: &mut impl Choices) -> Result<Graph, String> {
             3 => Op::Unary(Unary::Relu),
             mode => {
                 let average = PoolKind::Average { count_include_pad: true };
-                Op::Pool(Pool { kind: if mode == 4 { PoolKind::Max } else { average }, kernel, stride, padding })
+                Op::Pool(Pool {
+                    kind: if mode == 4 { PoolKind::Max } else { average },
+                    kernel,
+                    stride,
+                    dilation: [1; 2],
+                    padding,
+                })
             }
         };
         last = graph.add(layer.to_string(), op, &inputs, format!("{layer}:0"))?;

@@ -90,7 +90,7 @@ impl<C: Choices> Builder<'_, C> {
             _ => PoolKind::Average { count_include_pad: false },
         };
         let padding = self.padding(kernel);
-        self.add(Op::Pool(Pool { kind, kernel, stride, padding }), &[input])
+        self.add(Op::Pool(Pool { kind, kernel, stride, dilation: [1; 2], padding }), &[input])
     }
 
     fn layer(&mut self, input: TensorId) -> Result<TensorId, String> {

@@ -51,7 +51,7 @@ pub(crate) fn bounds_from(graph: &Graph, known: impl Fn(TensorId) -> Option<Boun
                 let (low, high) = of(1);
                 joined([of_unary(Unary::LeakyRelu(low), x), of_unary(Unary::LeakyRelu(high), x)])
             }
-            Op::Pool(pool) | Op::DilatedPool(pool, _) => {
+            Op::Pool(pool) => {
                 let padded =
                     pool.kind == PoolKind::Average { count_include_pad: true } && pool.padding != Padding::default();
                 if padded {

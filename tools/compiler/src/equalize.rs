@@ -131,7 +131,6 @@ impl Sets {
             )
             | Op::PRelu
             | Op::Pool(_)
-            | Op::DilatedPool(..)
             | Op::Resize(_)
             | Op::Pad { mode: PadMode::Constant(0.0) | PadMode::Reflect | PadMode::Edge, .. }
                 if alike =>

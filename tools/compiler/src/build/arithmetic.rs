@@ -226,10 +226,11 @@ impl Builder<'_> {
                             | Op::Lrn { .. }
                     )
                 }));
-        while Pipe::assign(self.config, matches!(kind, Kind::Convolution(_)), &post_ops, own).is_none()
-            && post_ops.len() > 1
-        {
-            let fits = |&count: &usize| Pipe::assign(self.config, false, &post_ops[..count], false).is_some();
+        let assign = |conv: bool, post_ops: &[PostOp], own: bool| {
+            Pipe::assign(self.config, conv, post_ops, own, |_| false).is_some()
+        };
+        while !assign(matches!(kind, Kind::Convolution(_)), &post_ops, own) && post_ops.len() > 1 {
+            let fits = |&count: &usize| assign(false, &post_ops[..count], false);
             let count = (1..post_ops.len()).rev().find(fits).unwrap_or(1);
             let rest = post_ops.split_off(count);
             let Tensor { name, shape, .. } = self.net.tensors[output].clone();

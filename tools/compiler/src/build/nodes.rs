@@ -170,10 +170,7 @@ impl Builder<'_> {
         // The images of a batch are stored one after another, as more channels.
         let batch = if shape.len() > 1 { shape[0] } else { 1 };
         let several = |values: &[f32]| values.repeat(batch);
-        let windows = matches!(
-            node.op,
-            Op::Convolution(_) | Op::Deconvolution(..) | Op::Pool(_) | Op::DilatedPool(..) | Op::PRelu
-        );
+        let windows = matches!(node.op, Op::Convolution(_) | Op::Deconvolution(..) | Op::Pool(_) | Op::PRelu);
         if windows && shape.len() > 4 {
             return Err("more than two dimensions after the channels".to_owned());
         }
@@ -206,17 +203,13 @@ impl Builder<'_> {
             }
             Op::Binary(binary) => self.binary(node, *binary)?,
             Op::Pool(pool) => {
-                if let Some((input, pool)) = self.without_pad(node, *pool, [1; 2]) {
-                    return self.pool(node, pool, input.0, output);
-                }
-                if let Err(reason) = self.pool(node, *pool, node.inputs[0].0, output) {
-                    self.linear_node(node, reason)?;
-                }
-            }
-            Op::DilatedPool(pool, dilation) => {
-                let own = (node.inputs[0], *pool);
-                let (input, pool) = self.without_pad(node, *pool, *dilation).unwrap_or(own);
-                if let Err(reason) = self.dilated_pool(node, pool, *dilation, input.0) {
+                let (input, pool) = self.without_pad(node, *pool).unwrap_or((node.inputs[0], *pool));
+                let made = if pool.dilation == [1; 2] {
+                    self.pool(node, pool, input.0, output)
+                } else {
+                    self.dilated_pool(node, pool, input.0)
+                };
+                if let Err(reason) = made {
                     self.linear_node(node, reason)?;
                 }
             }
@@ -395,7 +388,7 @@ impl Builder<'_> {
 
     /// In int8, a maximum of a tensor that is padded with a value below all of its integers: the tensor and the maximum with this
     /// padding as its own.
-    fn without_pad(&self, node: &ir::Node, pool: ir::Pool, dilation: [usize; 2]) -> Option<(ir::TensorId, ir::Pool)> {
+    fn without_pad(&self, node: &ir::Node, pool: ir::Pool) -> Option<(ir::TensorId, ir::Pool)> {
         let pad = self.graph.node(self.graph.producer(node.inputs[0])?);
         let Op::Pad { mode: ir::PadMode::Constant(value), before, after } = &pad.op else { return None };
         let ir::Range { scale, span, .. } = self.net.tensors[pad.inputs[0].0].range?;
@@ -410,7 +403,7 @@ impl Builder<'_> {
         };
         let fits = [(padding.top, 0), (padding.bottom, 0), (padding.left, 1), (padding.right, 1)]
             .iter()
-            .all(|(side, axis)| *side < ir::dilated(pool.kernel[*axis], dilation[*axis]));
+            .all(|(side, axis)| *side < pool.window()[*axis]);
         (below && fits && pool.kind == ir::PoolKind::Max).then_some((pad.inputs[0], ir::Pool { padding, ..pool }))
     }
 

@@ -61,6 +61,9 @@ struct Phase {
     outputs: usize,
 }
 
+/// How much smaller the measured step of an average is than that of its input, if a convolution computes it.
+const MUCH_FINER: f32 = 4.0;
+
 /// The greatest number of elements after which the weights of a resize repeat.
 const LARGEST_RATIO: usize = 32;
 
@@ -105,11 +108,15 @@ impl Builder<'_> {
             let (op, weights) = op(pool.kernel, [1; 2], pool.padding);
             return self.depthwise(node, op, weights, input, output);
         }
-        if !large {
+        if !large && !self.is_finer(node, &pool, input) {
             self.step(node, Kind::Pool(pool), &[input], Vec::new(), output);
             return Ok(());
         }
         if let ir::PoolKind::Average { count_include_pad } = pool.kind {
+            if !large {
+                let (op, weights) = op(pool.kernel, pool.stride, pool.padding);
+                return self.depthwise(node, op, weights, input, output);
+            }
             if !count_include_pad && pool.padding != ir::Padding::default() {
                 let reason = format!("an average over windows of {:?} that does not count padding", pool.kernel);
                 return Err(reason);
@@ -147,7 +154,7 @@ impl Builder<'_> {
             for (size, (kernel, before, after)) in size.iter_mut().zip([rows, columns]) {
                 *size = *size + before + after + 1 - kernel;
             }
-            let inner = Pool { kind: pool.kind, kernel, stride: [1; 2], padding };
+            let inner = Pool { kind: pool.kind, kernel, stride: [1; 2], dilation: [1; 2], padding };
             let maxima = self.net.tensor(format!("{name} maxima"), [shape[0], size[0] as u32, size[1] as u32], range);
             self.step(node, Kind::Pool(inner), &[input], Vec::new(), maxima);
             input = maxima;
@@ -165,16 +172,12 @@ impl Builder<'_> {
 
     /// A pooling of elements that are apart. The windows of a phase begin at elements of one grid, so poolings of the elements of the
     /// grids, which copies put next to one another, compute them. The results of the phases are then interleaved.
-    pub(crate) fn dilated_pool(
-        &mut self,
-        node: &ir::Node,
-        pool: Pool,
-        dilation: [usize; 2],
-        x: TensorId,
-    ) -> Result<(), String> {
+    pub(crate) fn dilated_pool(&mut self, node: &ir::Node, pool: Pool, x: TensorId) -> Result<(), String> {
+        let dilation = pool.dilation;
         let out = node.output.0;
         let Tensor { name, shape: [channels, height, width], range, .. } = self.net.tensors[x].clone();
-        let [_, rows, columns] = self.net.tensors[out].shape;
+        let Tensor { shape: [_, rows, columns], range: own, .. } = self.net.tensors[out];
+        let range = if self.is_finer(node, &pool, x) { own } else { range };
         let of = |axis: usize, size: u32, outputs: u32, before: usize| {
             let apart = if pool.kernel[axis] == 1 { 1 } else { dilation[axis] };
             Phases::new(pool.kernel[axis], pool.stride[axis], apart, before, [size as usize, outputs as usize])
@@ -198,7 +201,7 @@ impl Builder<'_> {
                 let grid = self.every(node, x, first, apart, [y.elements as u32, x_phase.elements as u32]);
                 let padding =
                     ir::Padding { top: y.before, left: x_phase.before, bottom: y.after, right: x_phase.after };
-                let inner = Pool { stride: [down.stride, along.stride], padding, ..pool };
+                let inner = Pool { stride: [down.stride, along.stride], dilation: [1; 2], padding, ..pool };
                 let shape = [channels, y.outputs as u32, x_phase.outputs as u32];
                 let mut made = if count == 1 { out } else { self.net.tensor(format!("{name} phase"), shape, range) };
                 self.pool(node, inner, grid, made)?;
@@ -240,6 +243,21 @@ impl Builder<'_> {
     /// their means. A convolution rounds once to a scale of its own.
     fn rounds_better(&self, node: &ir::Node) -> bool {
         self.net.integers && self.graph.tensor(node.output).quantization.is_some()
+    }
+
+    /// Whether a convolution computes an average in int8: in a quantized model, because PDP rounds twice and its output has the scale
+    /// of its input, or where values reach much farther than the means of a part of the picture.
+    fn is_finer(&self, node: &ir::Node, pool: &Pool, input: TensorId) -> bool {
+        let ([Some(from), Some(to)], true) =
+            ([input, node.output.0].map(|id| self.net.tensors[id].range), self.net.integers)
+        else {
+            return false;
+        };
+        let [_, height, width] = self.net.tensors[input].shape.map(|extent| extent as usize);
+        let finer = pool.kernel != [height, width] && to.scale * MUCH_FINER < from.scale;
+        let counted =
+            pool.kind == ir::PoolKind::Average { count_include_pad: true } || pool.padding == ir::Padding::default();
+        (to.given || finer) && counted && matches!(pool.kind, ir::PoolKind::Average { .. })
     }
 
     /// A deconvolution of stride s is s x s convolutions, each with every s-th weight, whose outputs are interleaved.

@@ -287,7 +287,7 @@ pub fn of_model(graph: &Graph) -> Ranges {
 /// Whether an operator's output has only values of its input, so that both can share one range.
 fn keeps_values(op: &Op) -> bool {
     match op {
-        Op::Pool(pool) | Op::DilatedPool(pool, _) => pool.kind == PoolKind::Max,
+        Op::Pool(pool) => pool.kind == PoolKind::Max,
         Op::Unary(unary) => matches!(unary, Unary::Relu | Unary::Clip(..) | Unary::Round),
         // Every range includes 0.
         Op::Pad { mode, .. } => !matches!(mode, PadMode::Constant(value) if *value != 0.0),

@@ -119,7 +119,15 @@ impl Lowering<'_> {
                 precision: size,
                 alu_operand: registers[0],
                 mul_operand: registers[1],
-                alu_cvt: factor.map_or_else(Default::default, |factor| converter(factor.scale, factor.truncate)),
+                alu_cvt: factor.map_or_else(Default::default, |factor| desc::CvtParam {
+                    offset: y.zero,
+                    ..converter(factor.scale, factor.truncate)
+                }),
+                mul_cvt: if y.mul.is_some() && y.zero != 0 {
+                    desc::CvtParam { offset: y.zero, ..converter(1, 0) }
+                } else {
+                    desc::CvtParam::default()
+                },
                 ..Default::default()
             });
         }

@@ -6,7 +6,7 @@
 //! the documentation of the units.
 
 use nvdla_uapi::desc::{Lut, LutSlope};
-use nvdla_uapi::reg::values::AluAlgorithm;
+use nvdla_uapi::reg::values::{AluAlgorithm, LutTable};
 
 use crate::ir::{Pool, PoolKind};
 use crate::net::step::{Convolution, Kind, Step};
@@ -247,12 +247,12 @@ fn stages(
             value = value.max(0);
         }
     }
-    if let Some(Y { mul, truncate, alu: then, table }) = &stages.y {
+    if let Some(Y { mul, truncate, alu: then, zero, table }) = &stages.y {
         if let Some(with) = mul {
-            value = saturate(shift(value * operand(with, place, tensor), *truncate), 32);
+            value = saturate(shift(value * (operand(with, place, tensor) - i64::from(*zero)), *truncate), 32);
         }
         if let Some((algorithm, with, factor)) = then {
-            let with = operand(with, place, tensor);
+            let with = operand(with, place, tensor) - i64::from(*zero);
             let with = factor.map_or(with, |f| saturate(shift(with * i64::from(f.scale), f.truncate), 32));
             value = saturate(alu(*algorithm, value, with), 32);
         }
@@ -290,8 +290,11 @@ fn place(table: &Lut, value: i64) -> Place {
     between(&table.linear_exp_table, table.linear_exp_start, table.linear_exp_offset)
         .or_else(|| between(entries, start, table.linear_only_offset))
         .unwrap_or_else(|| {
+            let close = &table.linear_exp_table;
             if value <= start as i64 {
                 beyond(entries[0], start, table.linear_only_underflow_slope)
+            } else if table.overflow_priority == LutTable::Le {
+                beyond(close[close.len() - 1], table.linear_exp_end, table.linear_exp_overflow_slope)
             } else {
                 beyond(entries[entries.len() - 1], end, table.linear_only_overflow_slope)
             }

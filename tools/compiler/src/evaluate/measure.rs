@@ -205,6 +205,7 @@ mod tests {
             kind: PoolKind::Average { count_include_pad: false },
             kernel: [6, 6],
             stride: [6, 6],
+            dilation: [1; 2],
             padding: Padding::default(),
         };
         let pooled = graph.add("pool", Op::Pool(pool), &[sum], "pool").unwrap();
@@ -258,7 +259,8 @@ mod tests {
         let mut graph = Graph::new("constant");
         graph.input("x", &[1, 1, 2, 2]).unwrap();
         let constant = graph.add_constant("w", &[1, 1, 2, 2], vec![1.0; 4]).unwrap();
-        let pool = Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [1; 2], padding: Padding::default() };
+        let pool =
+            Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
         let y = graph.add("pooling", Op::Pool(pool), &[constant], "y").unwrap();
         graph.outputs.push(y);
         let error = compile(&graph, &crate::ir::Ranges::new(), &Options::new(&NV_SMALL)).unwrap_err().to_string();

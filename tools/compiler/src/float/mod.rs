@@ -112,9 +112,7 @@ fn work(op: &Op, inputs: &[Values<'_>], shape: &[usize]) -> u64 {
         // Each element of the output is a sum over one kernel, and each of the input goes into one kernel per channel.
         Op::Convolution(_) => elements(shape).saturating_mul(weights() / extent(shape, 1)),
         Op::Deconvolution(..) => elements(inputs[0].0).saturating_mul(weights() / extent(inputs[0].0, 1)),
-        Op::Pool(pool) | Op::DilatedPool(pool, _) => {
-            pool.kernel.iter().fold(elements(shape), |work, &taps| work.saturating_mul(taps as u64))
-        }
+        Op::Pool(pool) => pool.kernel.iter().fold(elements(shape), |work, &taps| work.saturating_mul(taps as u64)),
         Op::Lrn { size, .. } => elements(shape).saturating_mul(*size as u64),
         _ => elements(shape),
     }
@@ -133,8 +131,7 @@ pub fn apply(op: &Op, inputs: &[Values<'_>], shape: &[usize]) -> Vec<f32> {
             let slope = |k: usize| inputs[1].1[k / plane % from[1]];
             x.iter().enumerate().map(|(k, &x)| if x < 0.0 { slope(k) * x } else { x }).collect()
         }
-        Op::Pool(pool) => window::pool(pool, [1; 2], inputs[0], shape),
-        Op::DilatedPool(pool, dilation) => window::pool(pool, *dilation, inputs[0], shape),
+        Op::Pool(pool) => window::pool(pool, inputs[0], shape),
         Op::Resize(resize) => window::resize(resize, inputs[0]),
         Op::DepthToSpace { .. } | Op::SpaceToDepth { .. } | Op::Transpose { .. } => copy::permuted(op, inputs[0]),
         Op::Concat { axis } => copy::concat(inputs, *axis),

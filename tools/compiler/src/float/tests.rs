@@ -132,8 +132,8 @@ fn windows_of_elements_apart_are_those_of_plain_loops() {
     let (from, x) = ([1, 2, 9, 8], noise(144, 3));
     let padding = Padding { top: 2, left: 3, bottom: 1, right: 2 };
     for kind in [PoolKind::Max, PoolKind::Average { count_include_pad: false }] {
-        let pool = Pool { kind, kernel: [3, 2], stride: [2, 1], padding };
-        let op = Op::DilatedPool(pool, [2, 4]);
+        let pool = Pool { kind, kernel: [3, 2], stride: [2, 1], dilation: [2, 4], padding };
+        let op = Op::Pool(pool);
         let to = infer::infer(&op, &[&from]).unwrap();
         let mut expected = Vec::new();
         let (height, width) = (to[2], to[3]);

@@ -8,29 +8,23 @@ use super::values::Values;
 use crate::ir::{Pool, PoolKind, Resize, Taps};
 
 /// The elements of a window that are inside the input.
-fn inside(
-    at: usize,
-    pool: &Pool,
-    dilation: [usize; 2],
-    axis: usize,
-    size: usize,
-) -> impl Iterator<Item = usize> + Clone {
-    let (start, apart) = (at * pool.stride[axis], dilation[axis]);
+fn inside(at: usize, pool: &Pool, axis: usize, size: usize) -> impl Iterator<Item = usize> + Clone {
+    let (start, apart) = (at * pool.stride[axis], pool.dilation[axis]);
     let before = [pool.padding.top, pool.padding.left][axis];
     let first = before.saturating_sub(start).div_ceil(apart);
     let end = (before + size).saturating_sub(start).div_ceil(apart).min(pool.kernel[axis]);
     (first..end).map(move |tap| start + tap * apart - before)
 }
 
-pub(super) fn pool(pool: &Pool, dilation: [usize; 2], (from, x): Values<'_>, shape: &[usize]) -> Vec<f32> {
+pub(super) fn pool(pool: &Pool, (from, x): Values<'_>, shape: &[usize]) -> Vec<f32> {
     let (height, width) = (from[2], from[3]);
     let mut out = vec![0.0; shape.iter().product()];
     let planes = out.par_chunks_mut(shape[2] * shape[3]).zip(x.par_chunks(height * width));
     planes.for_each(|(out, plane)| {
         for (at, out) in out.iter_mut().enumerate() {
             let (y, x) = (at / shape[3], at % shape[3]);
-            let lines = inside(y, pool, dilation, 0, height);
-            let columns = inside(x, pool, dilation, 1, width);
+            let lines = inside(y, pool, 0, height);
+            let columns = inside(x, pool, 1, width);
             let elements = lines.flat_map(|y| columns.clone().map(move |x| plane[y * width + x]));
             *out = match pool.kind {
                 PoolKind::Max => elements.fold(f32::NEG_INFINITY, f32::max),

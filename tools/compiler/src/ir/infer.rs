@@ -141,13 +141,12 @@ pub fn infer(op: &Op, inputs: &[&[usize]]) -> Result<Vec<usize>, String> {
             }
             x.to_vec()
         }
-        Op::Pool(Pool { kernel, stride, padding, .. }) | Op::DilatedPool(Pool { kernel, stride, padding, .. }, _) => {
+        Op::Pool(pool @ Pool { kernel, stride, dilation, padding, .. }) => {
             let [n, c, h, w] = four(x)?;
-            let dilation = if let Op::DilatedPool(_, dilation) = op { *dilation } else { [1; 2] };
             if dilation.contains(&0) || kernel.contains(&0) {
                 return Err(format!("kernel {kernel:?} and dilation {dilation:?} must not be 0"));
             }
-            let kernel = [0, 1].map(|axis| dilated(kernel[axis], dilation[axis]));
+            let kernel = pool.window();
             for (before, after, kernel) in
                 [(padding.top, padding.bottom, kernel[0]), (padding.left, padding.right, kernel[1])]
             {

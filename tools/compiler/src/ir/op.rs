@@ -171,7 +171,7 @@ pub enum PoolKind {
     },
 }
 
-/// A pooling. The output has floor((size + padding - kernel) / stride) + 1 lines. Padding is less than the kernel, so every
+/// A pooling. The output has floor((size + padding - window) / stride) + 1 lines. Padding is less than the window, so every
 /// window has an element of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pool {
@@ -181,8 +181,17 @@ pub struct Pool {
     pub kernel: [usize; 2],
     /// Distance between two windows.
     pub stride: [usize; 2],
+    /// Distance between two elements of a window.
+    pub dilation: [usize; 2],
     /// Elements around the input.
     pub padding: Padding,
+}
+
+impl Pool {
+    /// The height and width of the window, with the elements between.
+    pub fn window(&self) -> [usize; 2] {
+        [0, 1].map(|axis| dilated(self.kernel[axis], self.dilation[axis]))
+    }
 }
 
 /// How an output coordinate is rounded to an input coordinate.
@@ -276,8 +285,6 @@ pub enum Op {
     PRelu,
     /// Input: x `[N, C, H, W]`.
     Pool(Pool),
-    /// Input: x `[N, C, H, W]`. A pooling with that distance between the elements of a window.
-    DilatedPool(Pool, [usize; 2]),
     /// Input: x `[N, C, H, W]`.
     Resize(Resize),
     /// Input: x `[N, C, H, W]`. The output has `C / block^2` channels.
@@ -364,8 +371,8 @@ impl Op {
             Self::Binary(Binary::Pow) => "Pow",
             Self::Unary(unary) => unary.name(),
             Self::PRelu => "PRelu",
-            Self::Pool(pool) | Self::DilatedPool(pool, _) if pool.kind == PoolKind::Max => "MaxPool",
-            Self::Pool(_) | Self::DilatedPool(..) => "AveragePool",
+            Self::Pool(pool) if pool.kind == PoolKind::Max => "MaxPool",
+            Self::Pool(_) => "AveragePool",
             Self::Resize(_) => "Resize",
             Self::DepthToSpace { .. } => "DepthToSpace",
             Self::SpaceToDepth { .. } => "SpaceToDepth",

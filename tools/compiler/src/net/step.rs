@@ -17,7 +17,7 @@ use std::sync::Arc;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
-use crate::ir::{self, Pool, Range, Unary};
+use crate::ir::{self, zero_point, Pool, Range, Unary};
 
 /// Identifies a tensor of a network of steps.
 pub type TensorId = usize;
@@ -337,8 +337,14 @@ pub struct Pipe {
 
 impl Pipe {
     /// Assigns a sub-unit to each post-operation; `None` if there are too few. `saturates` means that the output may have its own
-    /// scale, so that the end of its integers can be a limit.
-    pub fn assign(config: &Config, conv: bool, post_ops: &[PostOp], saturates: bool) -> Option<Self> {
+    /// scale, so that the end of its integers can be a limit. `has_zero` says whether a tensor's integers have a zero of their own.
+    pub fn assign(
+        config: &Config,
+        conv: bool,
+        post_ops: &[PostOp],
+        saturates: bool,
+        has_zero: impl Fn(TensorId) -> bool,
+    ) -> Option<Self> {
         let mut pipe = Self::default();
         for (index, post) in post_ops.iter().enumerate() {
             if let PostOp::Within(..) = post {
@@ -350,6 +356,8 @@ impl Pipe {
             }
             let x2_free = pipe.x2.is_none() && !pipe.x2_shift && pipe.y.is_none() && config.sdp_bn;
             let y_free = config.sdp_ew && pipe.y.is_none();
+            // Y's converter subtracts the zero of an operand. X2 has none, and only a sum can be corrected later.
+            let converted = |other: TensorId| y_free && has_zero(other);
             match post {
                 PostOp::Affine(_, shift) if index == 0 && !conv => {
                     pipe.affine = true;
@@ -370,6 +378,9 @@ impl Pipe {
                     pipe.x2_relu = true;
                 }
                 PostOp::With(Combine::Add { negate: true }, _) if index > 0 => return None,
+                PostOp::With(Combine::Mul | Combine::Max | Combine::Min, other) if converted(*other) => {
+                    pipe.y = Some(index);
+                }
                 PostOp::Slopes(_) | PostOp::Most(_) | PostOp::Least(_) | PostOp::With(..) | PostOp::Elements(..)
                     if x2_free =>
                 {
@@ -397,7 +408,7 @@ impl Pipe {
     }
 }
 
-/// The tensor that a step adds last, so that the output converter's offset can subtract its zero. A convolution's bias subtracts
+/// The tensor that X2 adds last, so that the output converter's offset can subtract its zero. A convolution's bias subtracts
 /// that of a tensor that X2 adds behind X1 without ReLU.
 pub(crate) fn added_last(step: &Step, pipe: Pipe) -> Option<TensorId> {
     let sum = |post: &PostOp| matches!(post, PostOp::With(Combine::Add { .. }, _));
@@ -407,7 +418,7 @@ pub(crate) fn added_last(step: &Step, pipe: Pipe) -> Option<TensorId> {
     let in_bias = matches!(step.kind, Kind::Convolution(_)) && !pipe.x1_relu;
     let by_x2 = pipe.x2 == Some(at) && pipe.y.is_none() && !pipe.x2_relu && !in_bias;
     match step.post_ops[at] {
-        PostOp::With(_, other) if last && (by_x2 || pipe.y == Some(at)) => Some(other),
+        PostOp::With(_, other) if last && by_x2 => Some(other),
         _ => None,
     }
 }
@@ -474,6 +485,16 @@ impl Net {
         } else {
             precision
         }
+    }
+
+    /// The sub-units of a step with these functions; `None` if there are too few.
+    pub(crate) fn pipe(&self, config: &Config, kind: &Kind, post_ops: &[PostOp], output: TensorId) -> Option<Pipe> {
+        let conv = matches!(kind, Kind::Convolution(_));
+        let has_zero = |id: TensorId| {
+            let range = self.tensors[id].range.filter(|range| range.given && self.integers && !self.tensors[id].wide);
+            range.is_some_and(|range| zero_point(range.span).1 != 0)
+        };
+        Pipe::assign(config, conv, post_ops, may_saturate(self, output), has_zero)
     }
 
     /// Adds a tensor like another one.

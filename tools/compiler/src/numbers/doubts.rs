@@ -31,6 +31,19 @@ pub(crate) fn doubts(
     precision: Precision,
 ) -> Vec<String> {
     let mut doubts = Vec::new();
+    let wide = |(id, tensor): &(usize, &ir::Tensor)| {
+        let limits = tensor.quantization.as_ref().map_or((0, 0), |quantization| quantization.limits);
+        tensor.constant.is_none() && i64::from(limits.1) - i64::from(limits.0) > 255 && !net.tensors[*id].wide
+    };
+    let coarse: Vec<_> = graph.tensors.iter().enumerate().filter(wide).collect();
+    if let (Some((_, tensor)), false) = (coarse.first(), precision == Precision::Fp16) {
+        doubts.push(format!(
+            "the model quantizes {} tensors, such as \"{}\", to more than the 8 bits that they have here; fp16 and mixed precision \
+             have more, on configurations with these",
+            coarse.len(),
+            tensor.name
+        ));
+    }
     if precision == Precision::Fp16 {
         for id in net.inputs.iter().copied().chain(net.steps.iter().map(|step| step.output)) {
             let Tensor { name, range, .. } = &net.tensors[id];

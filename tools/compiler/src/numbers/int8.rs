@@ -22,6 +22,14 @@ const SMALLEST_FACTOR: f64 = 256.0;
 
 /// The largest weight of a convolution, divided by that of a kernel whose factor is [`SMALLEST_FACTOR`].
 const SMALL_KERNEL: f64 = 128.0;
+/// The least factor that X2 corrects.
+const SMALLEST_CORRECTED: f64 = 32.0;
+/// The parts of X2's factor.
+const ONE: f64 = 16384.0;
+/// How many powers of two X1's unit is smaller than the step of the output, if X2 corrects X1.
+const FINER: f64 = 18.0;
+/// How far a multiple of a step may be from a whole number.
+const WHOLE: f64 = 1e-3;
 /// How much larger sums can be because factors and weights are rounded.
 const ROUNDING: f64 = 1.02;
 /// The largest difference of an image's byte from its mean.
@@ -33,6 +41,29 @@ const PRODUCT_SHIFT: u8 = 14;
 const LARGEST_BIAS: f64 = (1 << 30) as f64;
 /// The largest limit, in units. Values stay below it.
 const LARGEST_LIMIT: f64 = (1 << 30) as f64;
+
+/// The step of which all weights of a kernel are whole multiples from -128 to 127, as in a quantized model, if there is one.
+fn grid(kernel: &[f64]) -> Option<f64> {
+    let largest = kernel.iter().fold(0f64, |largest, weight| largest.max(weight.abs()));
+    let whole = |step: &f64| {
+        let fits = |weight: &f64| {
+            let (steps, whole) = (weight / step, (weight / step).round());
+            (steps - whole).abs() < WHOLE && whole <= LARGEST
+        };
+        kernel.iter().all(fits)
+    };
+    (1..=128).rev().map(|count| largest / f64::from(count)).find(|step| largest == 0.0 || whole(step))
+}
+
+/// The factor of X1 near `ideal`, and the factor of X2 in parts of [`ONE`], whose product is nearest to `ideal`.
+fn product(ideal: f64) -> (f64, f64) {
+    let pair = |offset: i32| {
+        let first = (ideal.round() + f64::from(offset)).clamp(1.0, f64::from(i16::MAX));
+        (first, (ideal / first * ONE).round().min(f64::from(i16::MAX)))
+    };
+    let off = |(first, second): &(f64, f64)| (first * second / ONE - ideal).abs();
+    (-256..=256).map(pair).min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or((ideal.round(), ONE))
+}
 
 /// The greatest shift for which factors up to `largest` fit 16 bits.
 fn factor_shift(largest: f64) -> f64 {
@@ -91,6 +122,12 @@ impl Quantizer<'_> {
         let kernels = || weights.chunks_exact(each);
         let mut largest: Vec<f64> =
             kernels().map(|kernel| kernel.iter().fold(0f64, |largest, &w| largest.max(w.abs()))).collect();
+        // Kernels with the integers of a quantized model.
+        let exact = !wide && !winograd && self.granularity == Granularity::Kernel;
+        let grids: Vec<Option<f64>> = kernels().map(|kernel| grid(kernel).filter(|_| exact)).collect();
+        for (largest, grid) in largest.iter_mut().zip(&grids) {
+            *largest = grid.map_or(*largest, |step| step * most);
+        }
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
         // The zero of the tensor that X2 adds. Behind a ReLU the output converter subtracts it (`added_last`).
         let added = match pipe.x2.map(|x2| &step.post_ops[x2]) {
@@ -126,30 +163,57 @@ impl Quantizer<'_> {
         let least = finest * 32768.0 / 32767.0;
         let own_step = self.scales[step.output].scale;
         let last = pipe.x2.is_none() && pipe.y.is_none() && pipe.table.is_none();
-        let (unit, shift) = match self.unit(step, pipe, finest) {
+        let free = self.unit(step, pipe, finest);
+        // In a quantized model X2 corrects what X1's 16 bits round of factors and bias, so that the integers are the model's own.
+        let given = self.net.tensors[step.output].range.is_some_and(|range| range.given);
+        let corrected = last
+            && given
+            && exact
+            && free.is_none()
+            && self.inputs.config.sdp_bn
+            && !conv.is_average()
+            && grids.iter().all(Option::is_some);
+        let (unit, shift) = match free {
             Some(found) => found,
+            None if corrected => {
+                let finer = (ONE * own_step / finest).log2().floor().clamp(0.0, FINER);
+                (own_step / finer.exp2(), 0)
+            }
             // X1 makes the output's integers, which are rounded once. The output converter then is the same in all such layers,
             // and the driver need not write it again.
             None if last && !wide && own_step > least => (own_step, 0),
             None => (least, 0),
         };
         let truncate = factor_shift(finest / unit);
-        let factors: Vec<f64> = largest
+        let least_factor = if corrected { SMALLEST_CORRECTED } else { SMALLEST_FACTOR };
+        let least_factor = least_factor.min((finest / unit * truncate.exp2()).floor().max(1.0));
+        let products: Vec<(f64, f64)> = largest
             .iter()
             .map(|&largest| {
-                let factor = (largest / most * own / unit * truncate.exp2()).round();
-                factor
-                    .clamp(SMALLEST_FACTOR.min((finest / unit * truncate.exp2()).floor().max(1.0)), f64::from(i16::MAX))
+                let ideal = largest / most * own / unit * truncate.exp2();
+                if corrected && ideal >= least_factor {
+                    product(ideal)
+                } else {
+                    (ideal.round().clamp(least_factor, f64::from(i16::MAX)), ONE)
+                }
             })
             .collect();
+        let factors: Vec<f64> = products.iter().map(|product| product.0).collect();
         // The weights are computed from the rounded factors, and not the factors from the weights.
-        let steps: Vec<f64> = factors.iter().map(|factor| factor * unit / truncate.exp2() / own).collect();
+        let steps: Vec<f64> =
+            products.iter().map(|(factor, by)| factor * by / ONE * unit / truncate.exp2() / own).collect();
         let stepped: Vec<f64> = weights.iter().enumerate().map(|(at, weight)| weight / steps[at / each]).collect();
         let mut quantized = vec![0i16; stepped.len()];
         // The transformed elements of a window are not alike.
         let together = if winograd { 1 } else { window };
-        for (plane, integers) in stepped.chunks_exact(together).zip(quantized.chunks_exact_mut(together)) {
-            round_plane(plane, most, integers);
+        let planes = stepped.chunks_exact(together).zip(quantized.chunks_exact_mut(together));
+        for (at, (plane, integers)) in planes.enumerate() {
+            if grids[at * together / each].is_some() {
+                let integer = |value: &f64| value.round().clamp(-most - 1.0, most) as i16;
+                integers.iter_mut().zip(plane).for_each(|(slot, value)| *slot = integer(value));
+            } else {
+                round_plane(plane, most, integers);
+            }
         }
         // An image's zero is subtracted when it is read, rounded to an integer. The remainder, or an input's zero that is not
         // subtracted, adds a constant to every sum, which the bias subtracts.
@@ -179,6 +243,8 @@ impl Quantizer<'_> {
             })
             .collect();
         let (bias, bias_shift) = bias_values(&name, &sums)?;
+        let remainder = |k: usize| (sums[k] - f64::from(bias[k]) * f64::from(bias_shift).exp2()) * factors[k];
+        let remainders = (0..conv.kernels).map(|k| (remainder(k) / truncate.exp2()).round() as i16).collect();
         // One factor for all kernels is the output converter's, so that it is not stored per kernel.
         let converted = last && !wide && sign > 0.0 && self.granularity == Granularity::Layer;
         let mul = Operand::Kernel(factors.iter().map(|factor| (sign * factor) as i16).collect());
@@ -188,9 +254,18 @@ impl Quantizer<'_> {
             shift: bias_shift,
             mul: (!converted).then_some(mul),
             truncate: if converted { 0 } else { truncate as u8 },
-            activation: if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing },
+            activation: if pipe.x1_relu && !corrected { XActivation::Relu } else { XActivation::Nothing },
         };
-        let stages = self.int_rest(step, pipe, Some(x1), unit, shift, if wide { PRODUCT_SHIFT } else { 4 })?;
+        let mut stages = self.int_rest(step, pipe, Some(x1), unit, shift, if wide { PRODUCT_SHIFT } else { 4 })?;
+        if corrected {
+            stages.x2 = Some(X {
+                alu: Some((AluAlgorithm::Sum, Operand::Kernel(remainders))),
+                mul: Some(Operand::Kernel(products.iter().map(|product| product.1 as i16).collect())),
+                truncate: ONE.log2() as u8,
+                activation: if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing },
+                ..X::default()
+            });
+        }
         let (weights, truncate) = (quantized, cacc as u8);
         Ok(Numbers { weights, winograd, truncate, converter, outside, stages, normalisation: None })
     }
@@ -329,6 +404,9 @@ impl Quantizer<'_> {
         }
         if pipe.y.is_some() || pipe.table.is_some() {
             let mut y = Y::default();
+            if let Some(PostOp::With(_, other)) = pipe.y.map(|y| &step.post_ops[y]) {
+                y.zero = self.scales[*other].zero;
+            }
             match pipe.y.map(|y| &step.post_ops[y]) {
                 Some(post @ (PostOp::With(..) | PostOp::Elements(..))) => match self.combined(step, post) {
                     Some((Combine::Mul, scale, _)) => {
@@ -354,10 +432,15 @@ impl Quantizer<'_> {
                 let own = self.scales[step.output].scale;
                 let jump = function.jump();
                 let function = |x: f64| function.at(x);
-                let range = [f64::from(*low), f64::from(*high)];
-                let table = match self.shared.get(&step.output) {
-                    Some(&shared) => Table::new(&function, jump, shared, unit, true),
-                    None => Table::new(&function, jump, range, unit, false),
+                let mut range = [f64::from(*low), f64::from(*high)];
+                let table = if self.entry_per_integer(step) {
+                    let Scale { scale, zero } = self.scales[step.inputs[0]];
+                    range = [-128, 127].map(|integer| f64::from(integer - zero) * scale);
+                    Table::per_integer(&function, zero, scale)
+                } else if let Some(&shared) = self.shared.get(&step.output) {
+                    Table::new(&function, jump, shared, unit, true)
+                } else {
+                    Table::new(&function, jump, range, unit, false)
                 };
                 let (number, entry) = self.table(&name, &function, range, &table, own);
                 (y.table, unit) = (Some(number), entry);

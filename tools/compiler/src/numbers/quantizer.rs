@@ -10,6 +10,7 @@
 //! ```text
 //! X1   v = ((sum + (bias << bias shift)) * factor[k]) >> 15 or so        in units of U
 //! X2   v = v + (operand << s), where the operand's scale is U * 2^s      in units of U
+//! Y    v = v + ((operand - its zero) * factor >> truncate)               in units of U
 //! out  q = (v - offset) * scale >> truncate                              in units of the output's scale
 //! ```
 //!
@@ -25,7 +26,7 @@ use nvdla_uapi::reg::values::{AluAlgorithm, Precision};
 use crate::error::Error;
 use crate::ir::Ranges;
 use crate::net::step::Mode;
-use crate::net::step::{may_saturate, Combine, Elements, Kind, Lrn, Net, Pipe, PostOp, Step, TensorId};
+use crate::net::step::{Combine, Elements, Kind, Lrn, Net, Pipe, PostOp, Step, Tensor, TensorId};
 use crate::numbers::tables::{self, Table, User};
 use crate::passes::inputs::Inputs;
 use crate::quantize::{exponent, Factor, Granularity, LARGEST};
@@ -87,6 +88,8 @@ pub struct Y {
     pub truncate: u8,
     /// The ALU, which comes second, with the converter of an operand from memory.
     pub alu: Option<(AluAlgorithm, Operand, Option<Factor>)>,
+    /// The zero of an operand from memory, which its converter subtracts first.
+    pub zero: i32,
     /// The lookup table, which comes last.
     pub table: Option<usize>,
 }
@@ -239,9 +242,8 @@ impl Quantizer<'_> {
 
     /// The numbers of a step. `mode` is the mode of a convolution.
     fn step(&mut self, step: &Step, mode: Mode) -> Result<Numbers, Error> {
-        let conv = matches!(step.kind, Kind::Convolution(_));
         let name = &self.net.tensors[step.output].name;
-        let pipe = Pipe::assign(self.inputs.config, conv, &step.post_ops, may_saturate(self.net, step.output));
+        let pipe = self.net.pipe(self.inputs.config, &step.kind, &step.post_ops, step.output);
         let pipe = pipe.ok_or_else(|| Error::unsupported(name, "SDP has too few sub-units for what follows"))?;
         match (&step.kind, self.precision) {
             (Kind::Convolution(conv), Precision::Fp16) => Ok(self.float_convolution(step, conv, pipe, mode)),
@@ -256,12 +258,14 @@ impl Quantizer<'_> {
 
     /// A step in 8 bits that ends with a table of arguments whose unit X1 can choose.
     fn table_user(&self, step: &Step) -> Option<User> {
-        let conv = matches!(step.kind, Kind::Convolution(_));
+        if self.entry_per_integer(step) {
+            return None;
+        }
         let narrow = !step.reads().chain([step.output]).any(|id| self.net.tensors[id].wide);
         if !narrow || !step.kind.in_sdp() {
             return None;
         }
-        let pipe = Pipe::assign(self.inputs.config, conv, &step.post_ops, may_saturate(self.net, step.output))?;
+        let pipe = self.net.pipe(self.inputs.config, &step.kind, &step.post_ops, step.output)?;
         let combines = pipe.x2.is_some_and(|x2| matches!(step.post_ops[x2], PostOp::With(..) | PostOp::Elements(..)));
         match step.post_ops[pipe.table.filter(|_| pipe.y.is_none() && !combines)?] {
             PostOp::Table(function, low, high) => {
@@ -270,6 +274,16 @@ impl Quantizer<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Whether a step is a table of the integers of a quantized model. Such a table has an entry for each of them, so that nothing is
+    /// interpolated.
+    pub(crate) fn entry_per_integer(&self, step: &Step) -> bool {
+        let input = step.inputs[0];
+        let Tensor { range, wide, .. } = &self.net.tensors[input];
+        let table = matches!(&step.post_ops[..], [PostOp::Table(..)] | [PostOp::Table(..), PostOp::Within(..)]);
+        let own = range.is_some_and(|range| range.given) && !wide && self.inputs.of(input).is_none();
+        table && own && step.kind == Kind::Copy
     }
 
     /// The numbers of a normalisation. In int8 the table's argument is the sum of squares of integers.
@@ -305,6 +319,9 @@ impl Quantizer<'_> {
                 return Some((scale / shift.exp2(), shift as u8));
             }
             return (finest < least).then_some((least, 0));
+        }
+        if self.entry_per_integer(step) {
+            return Some((self.scales[step.inputs[0]].scale, 0));
         }
         if let (Some(PostOp::Table(_, low, high)), None) = (pipe.table.map(|table| &step.post_ops[table]), pipe.y) {
             if let Some([low, high]) = self.shared.get(&step.output) {

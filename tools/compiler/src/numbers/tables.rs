@@ -54,6 +54,19 @@ pub(crate) struct Table {
     pub(crate) step: f64,
     /// The unit of its arguments.
     unit: f64,
+    /// The number of steps between the arguments at which its error is computed.
+    samples: usize,
+}
+
+/// The step of entries of 16 bits. Where all of them are 0, as where no argument reaches the jump of a step, any number is right, but
+/// not one with which the output's zero has no place.
+fn step_of(values: impl Iterator<Item = f64>) -> f64 {
+    let largest = values.fold(0f64, |largest, value| largest.max(value.abs()));
+    if largest > 1e-12 {
+        largest / f64::from(i16::MAX)
+    } else {
+        1.0
+    }
 }
 
 impl Table {
@@ -92,8 +105,7 @@ impl Table {
             let values = (0..=close).map(|index| at(first as f64 + index as f64 * part));
             (start + first as f64 * select.exp2(), select.exp2() * part, values.collect())
         };
-        let largest = values.iter().chain(&closer).fold(1e-12f64, |largest, value| largest.max(value.abs()));
-        let step = largest / f64::from(i16::MAX);
+        let step = step_of(values.iter().chain(&closer).copied());
         let entry = |value: f64| (value / step).round() as i16;
         let slope = |end: f64, length: f64| {
             let rise = if sloped { tails::slope(function, end * unit, length * unit) * unit / step } else { 0.0 };
@@ -131,12 +143,39 @@ impl Table {
         for (entry_of, value) in lut.linear_exp_table.iter_mut().zip(&closer) {
             *entry_of = entry(*value);
         }
-        Self { lut, step, unit }
+        Self { lut, step, unit, samples: SAMPLES }
+    }
+
+    /// A table with an entry for each integer of a tensor of 8 bits with that scale and zero. The first table has the first entries.
+    pub(crate) fn per_integer(function: &dyn Fn(f64) -> f64, zero: i32, scale: f64) -> Self {
+        let first = i64::from(-128 - zero);
+        let (from, to) = (first as f64 * scale, (first + 255) as f64 * scale);
+        let at = |index: usize| {
+            let x = (first + index.min(255) as i64) as f64 * scale;
+            tails::finite(function, x, scale / 2.0, f64::midpoint(from, to))
+        };
+        let step = step_of((0..256).map(at));
+        let end = |entries: usize| (first + entries as i64 - 1) as u64;
+        let mut lut = Lut {
+            linear_exp_start: first as u64,
+            linear_exp_end: end(LUT_LINEAR_EXP_ENTRIES),
+            linear_only_start: first as u64,
+            linear_only_end: end(LUT_LINEAR_ONLY_ENTRIES),
+            hybrid_priority: LutTable::Le,
+            underflow_priority: LutTable::Lo,
+            overflow_priority: LutTable::Lo,
+            method: LutFunction::Linear,
+            ..Lut::default()
+        };
+        for entries in [&mut lut.linear_exp_table[..], &mut lut.linear_only_table[..]] {
+            entries.iter_mut().enumerate().for_each(|(index, entry)| *entry = (at(index) / step).round() as i16);
+        }
+        Self { lut, step, unit: scale, samples: 255 }
     }
 
     /// What it gives for an argument, before the result is rounded.
     fn value(&self, x: f64) -> f64 {
-        let Self { lut, step, unit } = self;
+        let Self { lut, step, unit, .. } = self;
         let position = |start: u64, select: i8| (x / unit - start as i64 as f64) / f64::from(select).exp2();
         let line = |entries: &[i16], position: f64| {
             let index = (position.floor() as usize).min(entries.len() - 2);
@@ -164,8 +203,8 @@ impl Table {
 
     /// The largest error from `low` to `high`.
     pub(crate) fn error(&self, function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2]) -> f64 {
-        let errors = (0..=SAMPLES).map(|at| {
-            let x = low + (high - low) * at as f64 / SAMPLES as f64;
+        let errors = (0..=self.samples).map(|at| {
+            let x = low + (high - low) * at as f64 / self.samples as f64;
             let value = function(x);
             if value.is_finite() {
                 (self.value(x) - value).abs()

@@ -74,9 +74,7 @@ fn processor(graph: &Graph, node: &crate::ir::Node, machine: &Machine) -> f64 {
         Op::Convolution(_) => per_weight(elements) / machine.products,
         // Each element of the input meets the weights of its channel.
         Op::Deconvolution(..) => per_weight(graph.tensor(node.inputs[0]).elements() as f64) / machine.products,
-        Op::Pool(pool) | Op::DilatedPool(pool, _) => {
-            elements * (pool.kernel[0] * pool.kernel[1]) as f64 / machine.elements / 4.0
-        }
+        Op::Pool(pool) => elements * (pool.kernel[0] * pool.kernel[1]) as f64 / machine.elements / 4.0,
         Op::Reshape { .. } => 0.0,
         _ => elements / machine.elements,
     }

@@ -67,7 +67,8 @@ mod tests {
     /// A pooling that rounds its size down leaves the last line and column of its input unread; the input of the network stays.
     #[test]
     fn what_no_window_reads_is_not_computed() {
-        let pool = Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [2; 2], padding: Padding::default() };
+        let pool =
+            Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [2; 2], dilation: [1; 2], padding: Padding::default() };
         let steps = vec![step(convolution(3, 4, 3), &[0], vec![], 1), step(Kind::Pool(pool), &[1], vec![], 2)];
         let mut net = net(&[[3, 5, 7], [4, 5, 7], [4, 2, 3]], steps);
         crop(&mut net);

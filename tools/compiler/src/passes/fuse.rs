@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use nvdla_uapi::config::Config;
 
-use crate::net::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, PostOp, Step, TensorId, Within};
+use crate::net::step::{Combine, Convolution, Kind, Net, PostOp, Step, TensorId, Within};
+use crate::passes::apart::apart;
 use crate::target::LARGEST_KERNEL;
 
 /// Joins the steps of a network, and removes those whose results no step reads.
@@ -14,6 +15,10 @@ pub(crate) fn fuse(net: &mut Net, config: &Config) {
     skip_same(net);
     fold_reshapes(net);
     join(net, config);
+    // A copy that changes the scale is not joined with the step before, because the model rounds twice.
+    if net.integers {
+        apart(net);
+    }
     drop_unused(net);
 }
 
@@ -156,8 +161,7 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
                 }
             }
         }
-        let conv = matches!(kind, Kind::Convolution(_));
-        if Pipe::assign(config, conv, &all, may_saturate(net, step.output)).is_some() {
+        if net.pipe(config, &kind, &all, step.output).is_some() {
             let nodes = before.nodes.iter().chain(&step.nodes).cloned().collect();
             return Some((
                 maker,

@@ -2,6 +2,7 @@
 
 //! Passes over the network of steps.
 
+pub(crate) mod apart;
 pub mod crop;
 pub mod fuse;
 pub mod inputs;

@@ -8,7 +8,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use crate::error::Error;
 use crate::ir::{zero_point, Padding, PoolKind, Range};
-use crate::net::step::{added_last, may_saturate, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId, Within};
+use crate::net::step::{added_last, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId, Within};
 use crate::numbers::quantizer::Scale;
 use crate::passes::inputs::Inputs;
 use crate::passes::place::is_identity;
@@ -49,14 +49,16 @@ impl Groups {
 }
 
 /// The tensors that a step combines with its own value in a way that does not allow subtracting their zero. The zero of a tensor
-/// that X2 adds to a convolution's value is subtracted in the bias, if no ReLU lies between.
+/// that X2 adds to a convolution's value is subtracted in the bias, if no ReLU lies between. Y's converter subtracts that of its
+/// operand.
 fn needs_zero(step: &Step, pipe: Option<Pipe>) -> impl Iterator<Item = TensorId> + '_ {
     let convolution = matches!(step.kind, Kind::Convolution(_));
     step.post_ops.iter().enumerate().filter_map(move |(at, post)| {
         let PostOp::With(combine, other) = post else { return None };
         let added = matches!(combine, Combine::Add { .. });
         let taken_off = pipe.is_some_and(|pipe| pipe.x2 == Some(at) && !pipe.x1_relu);
-        (!(convolution && added && taken_off)).then_some(*other)
+        let converted = pipe.is_some_and(|pipe| pipe.y == Some(at));
+        (!(convolution && added && taken_off || converted)).then_some(*other)
     })
 }
 
@@ -91,8 +93,7 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     // The least limit of each group at which the largest integer has to saturate.
     let mut limits: HashMap<usize, f64> = HashMap::new();
     for step in &net.steps {
-        let conv = matches!(step.kind, Kind::Convolution(_));
-        let pipe = Pipe::assign(inputs.config, conv, &step.post_ops, may_saturate(net, step.output));
+        let pipe = net.pipe(inputs.config, &step.kind, &step.post_ops, step.output);
         if let Some(PostOp::Most(limit)) = pipe.and_then(|pipe| pipe.saturate).map(|at| &step.post_ops[at]) {
             let limit = f64::from(*limit);
             limits.entry(groups.root(step.output)).and_modify(|least| *least = least.min(limit)).or_insert(limit);

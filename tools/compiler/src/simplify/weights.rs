@@ -91,7 +91,7 @@ impl Pass<'_> {
         let Some(pad) = self.origin(x).map(|k| &self.graph.nodes[k]) else { return false };
         let Op::Pad { mode: PadMode::Constant(value), before, after } = &pad.op else { return false };
         let fits = match self.graph.nodes[k].op {
-            Op::Pool(Pool { kind: PoolKind::Max, .. }) | Op::DilatedPool(Pool { kind: PoolKind::Max, .. }, _) => {
+            Op::Pool(Pool { kind: PoolKind::Max, .. }) => {
                 *value <= LEAST || *value <= bounds(self.graph, &[])[pad.inputs[0].0].0
             }
             _ => *value == 0.0,
@@ -109,17 +109,16 @@ impl Pass<'_> {
         let op = match self.graph.nodes[k].op {
             Op::Convolution(op) => Op::Convolution(Convolution { padding: sum(op.padding), ..op }),
             Op::Pool(pool)
-                if matches!(pool.kind, PoolKind::Average { count_include_pad: true } | PoolKind::Max)
-                    || pool.padding == Padding::default() =>
+                if pool.kind == PoolKind::Max
+                    || pool.dilation == [1; 2]
+                        && (pool.kind == PoolKind::Average { count_include_pad: true }
+                            || pool.padding == Padding::default()) =>
             {
                 let pool = match pool.kind {
                     PoolKind::Max => pool,
                     PoolKind::Average { .. } => Pool { kind: PoolKind::Average { count_include_pad: true }, ..pool },
                 };
                 Op::Pool(Pool { padding: sum(pool.padding), ..pool })
-            }
-            Op::DilatedPool(pool @ Pool { kind: PoolKind::Max, .. }, dilation) => {
-                Op::DilatedPool(Pool { padding: sum(pool.padding), ..pool }, dilation)
             }
             _ => return false,
         };
@@ -133,7 +132,8 @@ impl Pass<'_> {
     pub(super) fn large_average(&mut self, k: usize) -> bool {
         let Op::Pool(pool @ Pool { kind: PoolKind::Average { .. }, .. }) = self.graph.nodes[k].op else { return false };
         let (x, y) = (self.inputs(k)[0], self.output(k));
-        if pool.padding != Padding::default() || self.graph.tensor(x).quantization.is_some() {
+        let plain = pool.padding == Padding::default() && pool.dilation == [1; 2];
+        if !plain || self.graph.tensor(x).quantization.is_some() {
             return false;
         }
         let size = self.graph.shape(y)[2..].to_vec();

@@ -496,7 +496,13 @@ impl Reader<'_> {
         };
         let average = |count_include_pad| if max { PoolKind::Max } else { PoolKind::Average { count_include_pad } };
         if l.int(4, 0) != 0 {
-            let pool = Pool { kind: average(true), kernel: size, stride: [1, 1], padding: Padding::default() };
+            let pool = Pool {
+                kind: average(true),
+                kernel: size,
+                stride: [1, 1],
+                dilation: [1; 2],
+                padding: Padding::default(),
+            };
             let y = self.emit(l, Op::Pool(pool), &[x])?;
             return self.reshaped(l, y, &[1, channels]);
         }
@@ -510,7 +516,8 @@ impl Reader<'_> {
                 }
                 kernel[axis] = size[axis] / wanted;
             }
-            let pool = Pool { kind: average(true), kernel, stride: kernel, padding: Padding::default() };
+            let pool =
+                Pool { kind: average(true), kernel, stride: kernel, dilation: [1; 2], padding: Padding::default() };
             return self.emit(l, Op::Pool(pool), &[x]);
         }
         let (kernel, stride) = (l.pair(11, 1, 0)?, l.pair(12, 2, 1)?);
@@ -537,7 +544,7 @@ impl Reader<'_> {
             return Err(format!("padding beside that of pad_mode {pad_mode}, by which NCNN leaves out elements"));
         }
         let kind = average(include || same || padding == Padding::default());
-        self.emit(l, Op::Pool(Pool { kind, kernel, stride, padding }), &[x])
+        self.emit(l, Op::Pool(Pool { kind, kernel, stride, dilation: [1; 2], padding }), &[x])
     }
 
     fn unary(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {

@@ -27,7 +27,13 @@ impl Reader {
         let max = operator.ends_with("MaxPool");
         let average = |count_include_pad| if max { PoolKind::Max } else { PoolKind::Average { count_include_pad } };
         if operator.starts_with("Global") {
-            let pool = Pool { kind: average(true), kernel: size, stride: [1, 1], padding: Padding::default() };
+            let pool = Pool {
+                kind: average(true),
+                kernel: size,
+                stride: [1, 1],
+                dilation: [1; 2],
+                padding: Padding::default(),
+            };
             let y = self.emit(n, Op::Pool(pool), &[x])?;
             return self.without_height(n, y, rank);
         }
@@ -69,10 +75,9 @@ impl Reader {
         }
         let dilated = windows.dilation != [1, 1];
         let y = if !dilated || max || !count_include_pad {
-            let pool =
-                Pool { kind: average(count_include_pad), kernel: windows.kernel, stride: windows.stride, padding };
-            let op = if dilated { Op::DilatedPool(pool, windows.dilation) } else { Op::Pool(pool) };
-            self.emit(n, op, &[x])?
+            let (kernel, stride, dilation) = (windows.kernel, windows.stride, windows.dilation);
+            let kind = average(count_include_pad);
+            self.emit(n, Op::Pool(Pool { kind, kernel, stride, dilation, padding }), &[x])?
         } else {
             // The mean of elements that are apart is a convolution with equal weights.
             let (channels, [rows, columns]) = (self.graph.shape(x)[1], windows.kernel);

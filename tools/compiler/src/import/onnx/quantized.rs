@@ -134,12 +134,19 @@ impl Reader {
                 self.graph.tensors[id.0].quantization = Some(q);
                 Ok(id)
             }
-            // An input of the network that is given as integers.
+            // An input of the network that is given as integers. The zero point has their type.
             Some(TensorValue::Real(id)) if q.scale.len() == 1 => {
                 let zero = self.emit_constant(n, &[], vec![q.zero_point[0] as f32])?;
                 let scale = self.emit_constant(n, &[], vec![q.scale[0]])?;
+                let typed = matches!(inputs.get(z), Some(TensorValue::Integers(_)));
+                if typed && self.graph.inputs.contains(id) {
+                    let own = Quantization { scale: vec![1.0], zero_point: vec![0], axis: None, limits: q.limits };
+                    self.graph.tensors[id.0].quantization = Some(own);
+                }
                 let x = self.emit(n, Op::Binary(Binary::Sub), &[*id, zero])?;
-                self.emit(n, Op::Binary(Binary::Mul), &[x, scale])
+                let x = self.emit(n, Op::Binary(Binary::Mul), &[x, scale])?;
+                self.graph.tensors[x.0].quantization = Some(q).filter(|_| typed);
+                Ok(x)
             }
             _ => Err(format!("its input {x} has no integers")),
         }
@@ -225,7 +232,7 @@ impl Reader {
                     };
                     let kind = PoolKind::Average { count_include_pad: true };
                     let kernel = [height, width];
-                    let pool = Pool { kind, kernel, stride: [1, 1], padding: Padding::default() };
+                    let pool = Pool { kind, kernel, stride: [1, 1], dilation: [1; 2], padding: Padding::default() };
                     (self.emit(n, Op::Pool(pool), &[x])?, q)
                 }
             }

@@ -371,6 +371,22 @@ fn integers_of_four_bits_are_read() {
     }
 }
 
+/// An input of integers has all integers of its type, and its real numbers have the model's scale.
+#[test]
+fn integers_of_an_input_are_read() {
+    let zero = proto::Tensor { data_type: 2, int32_data: vec![7], name: "z".into(), ..Default::default() };
+    let mut model = model(Vec::new(), vec![tensor("s", &[], &[0.5]), zero], "conv");
+    let file = model.graph.as_mut().unwrap();
+    file.node.insert(0, node("DequantizeLinear", &["x", "s", "z"], "real"));
+    file.node[1].input[0] = "real".into();
+    let graph = reads(&model).unwrap();
+    let quantized =
+        |scale, zero| Some(Quantization { scale: vec![scale], zero_point: vec![zero], axis: None, limits: (0, 255) });
+    assert_eq!(graph.tensor(graph.inputs[0]).quantization, quantized(1.0, 0));
+    let real = graph.tensors.iter().find(|tensor| tensor.name == "real").unwrap();
+    assert_eq!(real.quantization, quantized(0.5, 7));
+}
+
 #[test]
 fn quantized_models_keep_their_scales() {
     let scalar = |name: &str, value: f32| tensor(name, &[], &[value]);

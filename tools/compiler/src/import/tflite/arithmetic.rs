@@ -166,7 +166,8 @@ impl Reader<'_> {
             _ => PoolKind::Average { count_include_pad: true },
         };
         let negative = o.name == "REDUCE_MIN";
-        let pool = |kernel| Op::Pool(Pool { kind, kernel, stride: [1, 1], padding: Padding::default() });
+        let pool =
+            |kernel| Op::Pool(Pool { kind, kernel, stride: [1, 1], dilation: [1; 2], padding: Padding::default() });
         let sign = |reader: &mut Self, id: TensorId| {
             if negative {
                 reader.emit(n, Op::Unary(Unary::Neg), &[id])

@@ -224,7 +224,11 @@ impl Reader<'_> {
         };
         let count_include_pad = pads == [[0; 2]; 2];
         let kind = if o.name == "MAX_POOL_2D" { PoolKind::Max } else { PoolKind::Average { count_include_pad } };
-        let id = self.emit(n, Op::Pool(Pool { kind, kernel, stride, padding: padding(pads) }), &[data.id])?;
+        let id = self.emit(
+            n,
+            Op::Pool(Pool { kind, kernel, stride, dilation: [1; 2], padding: padding(pads) }),
+            &[data.id],
+        )?;
         Ok(self.value(id, true))
     }
 
