@@ -277,7 +277,9 @@ fn memory_is_shared_by_descriptors() {
     second.run().unwrap();
     assert_eq!(second.output(0).unwrap(), golden(4));
     let short = std::fs::File::open("/dev/null").unwrap();
-    assert!(second.bind_fd(Direction::Output, 0, short.as_fd()).is_err());
+    let error = second.bind_fd(Direction::Output, 0, short.as_fd()).unwrap_err();
+    let reasons = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    assert_eq!(reasons.last().unwrap().to_string(), "it has no bytes");
 }
 
 #[test]

@@ -20,7 +20,7 @@ const END: u64 = 1 << 2;
 pub(super) fn size(file: &File) -> io::Result<u64> {
     let mut file = file;
     match file.seek(SeekFrom::End(0))? {
-        0 => Err(io::ErrorKind::InvalidInput.into()),
+        0 => Err(io::Error::other("it has no bytes")),
         size => Ok(size),
     }
 }
