@@ -12,7 +12,7 @@ mod failure;
 mod interrupt;
 mod layout;
 
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -56,6 +56,7 @@ struct Tensor {
     element_bytes: u32,
     line_stride: u32,
     surface_stride: u32,
+    offset: u64,
     size: u64,
     scale: Vec<f64>,
     zero_point: Vec<f64>,
@@ -91,6 +92,7 @@ impl Tensor {
             element_bytes: info.strides[0],
             line_stride: info.line_stride(),
             surface_stride: info.surface_stride(),
+            offset: info.offset,
             size: info.size,
             scale,
             zero_point,
@@ -209,8 +211,22 @@ impl Network {
         self.0.shared_bytes()
     }
 
-    fn context(&self, py: Python<'_>) -> PyResult<Context> {
-        let context = py.detach(|| self.0.context().map_err(Failure::from)).raise(py)?;
+    /// A context, of which some tensors use the memory behind descriptors. Each is whether it is an output, which, and the descriptor.
+    fn context(&self, py: Python<'_>, bound: Vec<(bool, Which, RawFd)>) -> PyResult<Context> {
+        let make = || -> Result<nvdla_runtime::Context, Failure> {
+            let mut context = self.0.context()?;
+            for (output, which, fd) in bound {
+                let direction = if output { Direction::Output } else { Direction::Input };
+                let index = which.find(&context, direction)?;
+                if fd < 0 {
+                    return Err(Failure::argument(format!("{fd} is no descriptor")));
+                }
+                // SAFETY: it is not negative, and the call below fails if it is not open.
+                context.bind_fd(direction, index, unsafe { BorrowedFd::borrow_raw(fd) })?;
+            }
+            Ok(context)
+        };
+        let context = py.detach(make).raise(py)?;
         Ok(Context { has_queue: context.network().device().has_queue(), context: Mutex::new(context) })
     }
 }

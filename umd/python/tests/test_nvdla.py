@@ -266,6 +266,41 @@ class Tests(unittest.TestCase):
         del context
         self.assertEqual(kept.tobytes(), memory.tobytes())
 
+    def test_a_view_of_a_picture_has_all_its_components(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            param = Path(folder, "net.param")
+            layers = ["Input data 0 1 data 0=6 1=4 2=3", "Convolution conv 1 1 data out 0=8 1=1 6=24"]
+            param.write_text("\n".join(["7767517", "2 2", *layers, ""]))
+            weights = np.linspace(-1, 1, 24, dtype=np.float32)
+            param.with_suffix(".bin").write_bytes(bytes(4) + weights.tobytes())
+            samples = [np.random.default_rng(1).uniform(0, 255, (1, 3, 4, 6)).astype(np.float32)]
+            loadable = nvdla.compile(param, "nv_small", calibrate=samples, color="rgb", input="u8")
+        context = nvdla.Network(loadable, "model:nv_small").context()
+        pixels = np.arange(72, dtype=np.uint8).reshape(1, 3, 4, 6) * 3
+        context.set_input(0, pixels)
+        view = context.view("input", 0)
+        self.assertEqual(view.shape, (1, 4, 6, 4))
+        # Blue is first.
+        np.testing.assert_array_equal(view[0, :, :, 2::-1].astype(np.uint8), pixels[0].transpose(1, 2, 0))
+
+    def test_memory_behind_descriptors(self) -> None:
+        source, target = self.context.inputs[0], self.context.outputs[0]
+        with tempfile.TemporaryFile() as pixels, tempfile.TemporaryFile() as scores:
+            pixels.truncate(source.offset + source.size)
+            scores.truncate(target.offset + target.size)
+            context = self.network.context(inputs={source.name: pixels.fileno()}, outputs={0: scores.fileno()})
+            for digit in ("seven", "three"):
+                self.classify(self.context, digit)
+                os.pwrite(pixels.fileno(), self.context.memory("input", 0).tobytes(), source.offset)
+                context.run()
+                self.assertEqual(context.output(0).argmax(), DIGITS.index(digit))
+                found = os.pread(scores.fileno(), target.size, target.offset)
+                self.assertEqual(found, self.context.memory("output", 0).tobytes())
+            scores.truncate(target.offset + target.size - 1)
+            self.raises("argument", lambda: self.network.context(outputs={0: scores.fileno()}))
+            self.raises("argument", lambda: self.network.context(inputs={1: pixels.fileno()}))
+        self.raises("argument", lambda: self.network.context(inputs={0: -1}))
+
     def test_surfaces(self) -> None:
         self.context.set_image(0, PICTURES["seven"])
         surfaces = self.context.run_surfaces()

@@ -290,9 +290,19 @@ class Network:
         """Bytes of the constants, of which all contexts use one copy."""
         return self._network.shared_bytes
 
-    def context(self) -> Context:
-        """Creates a context. Its inputs are zero."""
-        return Context(self, self._network.context())
+    def context(
+        self,
+        inputs: Mapping[SupportsIndex | str, int] | None = None,
+        outputs: Mapping[SupportsIndex | str, int] | None = None,
+    ) -> Context:
+        """Creates a context. Its inputs are zero.
+
+        `inputs` and `outputs` have a file descriptor for each tensor that is to use the memory behind it: for example a camera's
+        dma-buf, and on the model a file. The tensor begins `offset` bytes after the start of that memory. The descriptor may be closed
+        afterwards. A file must not become shorter while the context lives.
+        """
+        bound = [(output, which, fd) for output, given in ((False, inputs), (True, outputs)) for which, fd in (given or {}).items()]
+        return Context(self, self._network.context(bound))
 
     def __repr__(self) -> str:
         return f"<nvdla.Network: {self.loadable.configuration} on {self.device}>"
@@ -407,10 +417,9 @@ class Context:
         n, c, h, w = tensor.shape
         one = tensor.size // n
         if tensor.atom is None:
-            components = max(tensor.element_bytes // dtype.itemsize, 1)
-            line = tensor.line_stride if h > 1 else w * tensor.element_bytes
-            strides: tuple[int, ...] = (one, line, components * dtype.itemsize, dtype.itemsize)
-            return np.ndarray((n, h, w, components), dtype, memory, strides=strides)
+            line = tensor.line_stride if h > 1 else w * c * dtype.itemsize
+            strides: tuple[int, ...] = (one, line, c * dtype.itemsize, dtype.itemsize)
+            return np.ndarray((n, h, w, c), dtype, memory, strides=strides)
         lanes = tensor.atom // dtype.itemsize
         if c <= lanes:
             strides = (one, dtype.itemsize, tensor.line_stride, tensor.atom)

@@ -50,6 +50,9 @@ class Tensor:
     @property
     def surface_stride(self) -> int: ...
     @property
+    def offset(self) -> int:
+        """Where the tensor begins in its memory: bytes."""
+    @property
     def size(self) -> int:
         """Bytes."""
     @property
@@ -99,7 +102,7 @@ class Network:
     def loadable(self) -> Loadable: ...
     @property
     def shared_bytes(self) -> int: ...
-    def context(self) -> Context: ...
+    def context(self, bound: list[tuple[bool, SupportsIndex | str, int]]) -> Context: ...
 
 class Context:
     @property
