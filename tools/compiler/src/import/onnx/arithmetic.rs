@@ -148,17 +148,17 @@ impl Reader {
 
     /// Whether a condition says that the divisor of a quotient is 0. NVDLA divides only where no divisor is 0.
     fn divides_by_what_is_zero(&self, condition: TensorId, quotient: TensorId) -> bool {
-        let of = |id: TensorId| self.graph.producer(id).map(|node| self.graph.node(node));
-        let Some((Op::Binary(Binary::Div), divisor)) = of(quotient).map(|node| (&node.op, node.inputs[1])) else {
-            return false;
+        let inputs = |id: TensorId, op: Op| {
+            let node = self.graph.node(self.graph.producer(id)?);
+            (node.op == op).then_some(&node.inputs)
         };
-        let Some((Op::Binary(Binary::Sub), sides)) = of(condition).map(|node| (&node.op, node.inputs[1])) else {
-            return false;
+        // The condition is 1 - (step(divisor) + step(-divisor)).
+        let compared = || {
+            let sides = inputs(condition, Op::Binary(Binary::Sub))?[1];
+            let above = inputs(sides, Op::Binary(Binary::Add))?[0];
+            Some(inputs(above, Op::Unary(Unary::Step(0.0)))?[0])
         };
-        let Some((Op::Binary(Binary::Add), above)) = of(sides).map(|node| (&node.op, node.inputs[0])) else {
-            return false;
-        };
-        of(above).is_some_and(|node| node.op == Op::Unary(Unary::Step(0.0)) && node.inputs[0] == divisor)
+        inputs(quotient, Op::Binary(Binary::Div)).is_some_and(|inputs| compared() == Some(inputs[1]))
     }
 
     fn other_arithmetic(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {

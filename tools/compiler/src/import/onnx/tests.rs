@@ -596,6 +596,13 @@ fn choices_by_comparisons_are_read() {
     // The constant may be first.
     let found = runs(vec![node("Less", &["limit", "conv"], "mask"), node("Where", &["mask", "conv", "zero"], "y")]);
     assert_eq!(found, conv.iter().map(|&x| if x > 2.0 { x } else { 0.0 }).collect::<Vec<_>>());
+    // Zero where the condition holds, and else what a node with one input has computed.
+    let chosen = |mask: proto::Node| {
+        runs(vec![node("Abs", &["conv"], "abs"), mask, node("Where", &["mask", "zero", "abs"], "y")])
+    };
+    let expected = |least: f32| conv.iter().map(|&x| if x > least { 0.0 } else { x.abs() }).collect::<Vec<_>>();
+    assert_eq!(chosen(node("Greater", &["conv", "limit"], "mask")), expected(2.0));
+    assert_eq!(chosen(node("Greater", &["conv", "zero"], "mask")), expected(0.0));
     let infinite = vec![limit(), tensor("infinite", &[], &[f32::NEG_INFINITY])];
     let nodes = vec![node("Less", &["conv", "limit"], "mask"), node("Where", &["mask", "conv", "infinite"], "y")];
     assert!(refusal(&model(nodes, infinite, "y"), "y").contains("infinite"));
