@@ -308,7 +308,12 @@ fn infinities_stay_on_the_processor() {
     let last = conv(&mut b, &share);
     // A limit that limits nothing is no such mask.
     let limited = b.node("Max", &[&last, "mask"], vec![], &SHAPE);
-    b.graph.output = vec![info(&limited, &SHAPE)];
+    // A row of the softmax may be no number, and a choice may replace it.
+    let zero = b.constant(&[], 0.0);
+    let above = b.node("Greater", &[&limited, &zero], vec![], &SHAPE);
+    let same = b.node("Identity", &[&share], vec![], &SHAPE);
+    let chosen = b.node("Where", &[&above, &zero, &same], vec![], &SHAPE);
+    b.graph.output = vec![info(&limited, &SHAPE), info(&chosen, &SHAPE)];
     let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 17 }];
     let model = proto::Model { graph: Some(b.graph), opset_import, functions: Vec::new() };
     let survey = survey::of_model(&model, None, &Options::default(), false).unwrap();
@@ -321,9 +326,36 @@ fn infinities_stay_on_the_processor() {
         .filter(|(_, reason)| reason.is_some())
         .map(|(node, _)| node.operator.as_str())
         .collect();
-    assert_eq!(on_processor, ["test.Half", "Add", "Softmax"], "{:?}", division.reasons);
-    let reason = division.reasons[2].as_deref().unwrap_or_default();
-    assert_eq!(reason, format!("{masked:?} may hold infinities, which NVDLA does not compute with"));
+    assert_eq!(on_processor, ["test.Half", "Add", "Softmax", "Greater", "Identity", "Where"], "{:?}", division.reasons);
+    for (number, name) in [(2, masked), (8, same)] {
+        let reason = division.reasons[number].as_deref().unwrap_or_default();
+        assert_eq!(reason, format!("{name:?} may hold what is no finite number, which NVDLA does not compute with"));
+    }
+}
+
+/// A softmax as functions write it: half precision has no differences of large numbers, so these are not computed of rounded ones.
+#[test]
+fn differences_from_the_largest_element_stay_on_the_processor() {
+    let graph = proto::Graph { name: "softmax".to_owned(), input: vec![info("x", &SHAPE)], ..Default::default() };
+    let mut b = Builder { graph, random: Random::new(1), known: Vec::new() };
+    let weights = b.constant(&[SHAPE[1], SHAPE[1], 3, 3], 0.2);
+    let mut x = "x".to_owned();
+    let row = [SHAPE[0], SHAPE[1], SHAPE[2], 1];
+    for _ in 0..2 {
+        let largest = b.node("ReduceMax", &[&x], vec![ints("axes", &[-1])], &row);
+        let difference = b.node("Sub", &[&x, &largest], vec![], &SHAPE);
+        x = b.node("Conv", &[&difference, &weights], vec![ints("pads", &[1; 4])], &SHAPE);
+    }
+    b.graph.output = vec![info(&x, &SHAPE)];
+    let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 17 }];
+    let model = proto::Model { graph: Some(b.graph), opset_import, functions: Vec::new() };
+    let survey = survey::of_model(&model, None, &Options::default(), false).unwrap();
+    let compiler = Compiler::new(&NV_FULL).precision(Precision::Fp16);
+    let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+    let groups: Vec<_> = division.groups.iter().map(|group| &group.nodes[..]).collect();
+    assert_eq!(groups, [&[0][..], &[2, 3, 4, 5]], "{:?}", division.reasons);
+    let reason = division.reasons[1].as_deref().unwrap_or_default();
+    assert!(reason.contains("from the largest"), "{reason}");
 }
 
 /// The processor runs a softmax in any case: where it is the first of a group, its input need not become half precision.

@@ -182,7 +182,10 @@ impl<'a> Division<'a> {
         let trial = Trial::new(survey, compiler);
         let mut division = Self { survey, trial, vertices, refused, reasons, pieces: HashMap::new() };
         for (k, name) in infinite::readers(survey) {
-            division.refuse(&[k], &format!("{name:?} may hold infinities, which NVDLA does not compute with"));
+            division.refuse(
+                &[k],
+                &format!("{name:?} may hold what is no finite number, which NVDLA does not compute with"),
+            );
         }
         division
     }

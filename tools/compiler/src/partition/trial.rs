@@ -4,7 +4,7 @@
 
 use super::extract::{Failure, Piece};
 use crate::compiler::{self, Compiler};
-use crate::ir::{Node, Op, Refusal, TensorId};
+use crate::ir::{Binary, Node, Op, Pool, PoolKind, Refusal, TensorId};
 use crate::output::report::Report;
 use crate::survey::Survey;
 
@@ -42,24 +42,36 @@ impl<'a> Trial<'a> {
         self.compiler.maps(&piece.model).map_err(|unreadable| self.refused(nodes, &unreadable.0))
     }
 
-    /// Finds the softmaxes of what a group reads, or of its elements in another order. The processor runs a softmax in any case, and
-    /// the framework's own takes its input in the framework's precision.
+    /// Finds the softmaxes of what a group reads, or of its elements in another order, and the differences from the largest of them, with
+    /// which functions write a softmax. The processor runs a softmax in any case, and the framework's own takes its input in the
+    /// framework's precision.
     pub(super) fn leave(&self, nodes: &[usize], piece: &Piece) -> Result<(), Failure> {
         let graph = &piece.model.graph;
-        let outer = |mut id: TensorId| loop {
-            let Some(maker) = graph.producer(id) else { return graph.constant(id).is_none() };
+        // The tensor outside the group whose elements, or with `largest` whose largest elements, a tensor has.
+        let outer = |mut id: TensorId, largest: bool| loop {
+            let Some(maker) = graph.producer(id) else { return graph.constant(id).is_none().then_some(id) };
             match &graph.nodes[maker.0] {
                 Node { op: Op::Reshape { .. } | Op::Transpose { .. }, inputs, .. } => id = inputs[0],
-                _ => return false,
+                Node { op: Op::Pool(Pool { kind: PoolKind::Max, .. }), inputs, .. } if largest => id = inputs[0],
+                _ => return None,
             }
         };
-        let mut found =
-            graph.nodes.iter().filter(|node| matches!(node.op, Op::Softmax { .. }) && outer(node.inputs[0]));
-        let Some(first) = found.next() else { return Ok(()) };
-        let reason = "it is a softmax, which the processor runs in any case, and NVDLA computes nothing before it";
-        let names = std::iter::once(first).chain(found).map(|node| node.name.as_str());
-        let nodes = names.filter_map(|name| Some((self.named(nodes, name)?, reason.to_owned()))).collect();
-        Err(Failure { nodes, reason: reason.to_owned() })
+        let reason = |node: &Node| match node.op {
+            Op::Softmax { .. } if outer(node.inputs[0], false).is_some() => {
+                Some("it is a softmax, which the processor runs in any case, and NVDLA computes nothing before it")
+            }
+            Op::Binary(Binary::Sub) => {
+                let from = outer(node.inputs[0], false)?;
+                let reason =
+                    "it computes differences from the largest element, and NVDLA would round the elements before";
+                (outer(node.inputs[1], true) == Some(from)).then_some(reason)
+            }
+            _ => None,
+        };
+        let found: Vec<_> = graph.nodes.iter().filter_map(|node| Some((node.name.as_str(), reason(node)?))).collect();
+        let Some(&(_, first)) = found.first() else { return Ok(()) };
+        let named = |(name, reason): (&str, &str)| Some((self.named(nodes, name)?, reason.to_owned()));
+        Err(Failure { nodes: found.into_iter().filter_map(named).collect(), reason: first.to_owned() })
     }
 
     /// Compiles a group.
