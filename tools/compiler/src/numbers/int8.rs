@@ -22,6 +22,8 @@ const SMALLEST_FACTOR: f64 = 256.0;
 
 /// The largest weight of a convolution, divided by that of a kernel whose factor is [`SMALLEST_FACTOR`].
 const SMALL_KERNEL: f64 = 128.0;
+/// The least step of a table's entries, in steps of the output.
+const LEAST_ENTRY: f64 = 1.0 / (1 << 22) as f64;
 /// The least factor that X2 corrects.
 const SMALLEST_CORRECTED: f64 = 32.0;
 /// The parts of X2's factor.
@@ -443,7 +445,8 @@ impl Quantizer<'_> {
                     Table::new(&function, jump, range, unit, false)
                 };
                 let (number, entry) = self.table(&name, &function, range, &table, own);
-                (y.table, unit) = (Some(number), entry);
+                // With a far smaller step all entries together are less than a step of the output, whose zero would have no place.
+                (y.table, unit) = (Some(number), entry.max(own * LEAST_ENTRY));
             }
             stages.y = Some(y);
         }

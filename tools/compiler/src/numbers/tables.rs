@@ -58,17 +58,6 @@ pub(crate) struct Table {
     samples: usize,
 }
 
-/// The step of entries of 16 bits. Where all of them are 0, as where no argument reaches the jump of a step, any number is right, but
-/// not one with which the output's zero has no place.
-fn step_of(values: impl Iterator<Item = f64>) -> f64 {
-    let largest = values.fold(0f64, |largest, value| largest.max(value.abs()));
-    if largest > 1e-12 {
-        largest / f64::from(i16::MAX)
-    } else {
-        1.0
-    }
-}
-
 impl Table {
     /// A table of a function from `low` to `high`, for arguments in steps of `unit`. The first table has closer entries in the part
     /// of the range where they reduce the largest error most. With `sloped` the function continues as a line beyond the range;
@@ -105,7 +94,8 @@ impl Table {
             let values = (0..=close).map(|index| at(first as f64 + index as f64 * part));
             (start + first as f64 * select.exp2(), select.exp2() * part, values.collect())
         };
-        let step = step_of(values.iter().chain(&closer).copied());
+        let largest = values.iter().chain(&closer).fold(1e-12f64, |largest, value| largest.max(value.abs()));
+        let step = largest / f64::from(i16::MAX);
         let entry = |value: f64| (value / step).round() as i16;
         let slope = |end: f64, length: f64| {
             let rise = if sloped { tails::slope(function, end * unit, length * unit) * unit / step } else { 0.0 };
@@ -154,7 +144,8 @@ impl Table {
             let x = (first + index.min(255) as i64) as f64 * scale;
             tails::finite(function, x, scale / 2.0, f64::midpoint(from, to))
         };
-        let step = step_of((0..256).map(at));
+        let largest = (0..256).fold(1e-12f64, |largest, index| largest.max(at(index).abs()));
+        let step = largest / f64::from(i16::MAX);
         let end = |entries: usize| (first + entries as i64 - 1) as u64;
         let mut lut = Lut {
             linear_exp_start: first as u64,
