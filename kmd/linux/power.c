@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Starts, resets, suspends and resumes a device. Besides registers and the interrupt, a device tree
- * may name clocks, resets and reserved memory. All of them are optional, and all are released when
- * the device is unbound.
+ * may name clocks, resets, a supply, operating points and reserved memory. All of them are optional,
+ * and all are released when the device is unbound.
  */
 
 #include <linux/clk.h>
@@ -13,7 +13,10 @@
 #include <linux/pci.h>
 #include <linux/platform_device.h>
 #include <linux/pm.h>
+#include <linux/pm_opp.h>
 #include <linux/pm_runtime.h>
+#include <linux/property.h>
+#include <linux/regulator/consumer.h>
 #include <linux/reset.h>
 #include <linux/slab.h>
 
@@ -35,6 +38,9 @@ struct nvdla_power {
 	struct clk_bulk_data *clocks;
 	int num_clocks;
 	struct reset_control *lines; /* NULL where there are none */
+	struct regulator *supply; /* NULL where there is none */
+	unsigned long rate; /* Hz of the highest operating point; 0 where there are none */
+	bool on; /* the supply and the clocks are on */
 	void *core; /* what is told of suspend, resume and resets */
 	bool resetting; /* a reset of the driver's own; protected by the device's lock */
 	bool silent; /* the interrupt is disabled */
@@ -67,22 +73,123 @@ static int nvdla_reset_lines(struct reset_control *lines)
 	return reset_control_deassert(lines);
 }
 
+/*
+ * Switches the supply on, sets the highest operating point and starts the clocks, in this order: the
+ * voltage must suit the rate. After a time without its supply the device holds arbitrary values, so
+ * it is reset.
+ */
+static int nvdla_power_on(struct nvdla_power *power)
+{
+	int ret = power->supply ? regulator_enable(power->supply) : 0;
+
+	if (ret)
+		return ret;
+	ret = power->rate ? dev_pm_opp_set_rate(power->dev, power->rate) : 0;
+	if (ret)
+		goto supply;
+	ret = clk_bulk_prepare_enable(power->num_clocks, power->clocks);
+	if (ret)
+		goto point;
+	ret = power->supply ? nvdla_reset_lines(power->lines) : 0;
+	if (ret)
+		goto clocks;
+	power->on = true;
+	return 0;
+
+clocks:
+	clk_bulk_disable_unprepare(power->num_clocks, power->clocks);
+point:
+	if (power->rate)
+		dev_pm_opp_set_rate(power->dev, 0);
+supply:
+	if (power->supply)
+		regulator_disable(power->supply);
+	return ret;
+}
+
+/* Ends what nvdla_power_on() began, in reverse order; nothing if that has failed. */
+static void nvdla_power_off(void *data)
+{
+	struct nvdla_power *power = data;
+
+	if (!power->on)
+		return;
+	power->on = false;
+	clk_bulk_disable_unprepare(power->num_clocks, power->clocks);
+	if (power->rate)
+		dev_pm_opp_set_rate(power->dev, 0);
+	if (power->supply)
+		regulator_disable(power->supply);
+}
+
+/*
+ * Reads the operating points. The driver uses the highest one only: an idle device has no clock, so
+ * a lower rate would save nothing.
+ */
+static int nvdla_start_points(struct nvdla_power *power)
+{
+	static const char * const clocks[] = { "core", NULL };
+	static const char * const supplies[] = { "vdd", NULL };
+	struct dev_pm_opp_config config = {
+		/* Without names the core's clock is the first one. */
+		.clk_names = power->num_clocks && power->clocks[0].id ? clocks : NULL,
+		.regulator_names = power->supply ? supplies : NULL,
+	};
+	struct device *dev = power->dev;
+	unsigned long rate = ULONG_MAX;
+	struct dev_pm_opp *point;
+	int ret;
+
+	if (!device_property_present(dev, "operating-points-v2"))
+		return 0;
+	if (!power->num_clocks)
+		return -EINVAL;
+	if (config.clk_names || config.regulator_names) {
+		ret = devm_pm_opp_set_config(dev, &config);
+		if (ret)
+			return ret;
+	}
+	ret = devm_pm_opp_of_add_table(dev);
+	if (ret)
+		return ret;
+	point = dev_pm_opp_find_freq_floor(dev, &rate);
+	if (IS_ERR(point))
+		return PTR_ERR(point);
+	dev_pm_opp_put(point);
+	power->rate = rate;
+	return 0;
+}
+
 static int nvdla_start_tree(struct nvdla_power *power)
 {
 	struct device *dev = power->dev;
 	int ret;
 
-	power->num_clocks = devm_clk_bulk_get_all_enabled(dev, &power->clocks);
+	power->num_clocks = devm_clk_bulk_get_all(dev, &power->clocks);
 	if (power->num_clocks < 0)
 		return dev_err_probe(dev, power->num_clocks, "clocks\n");
 
 	power->lines = devm_reset_control_array_get_optional_exclusive(dev);
 	if (IS_ERR(power->lines))
 		return dev_err_probe(dev, PTR_ERR(power->lines), "resets\n");
-	ret = nvdla_reset_lines(power->lines);
+
+	power->supply = devm_regulator_get_optional(dev, "vdd");
+	if (PTR_ERR(power->supply) == -ENODEV)
+		power->supply = NULL;
+	if (IS_ERR(power->supply))
+		return dev_err_probe(dev, PTR_ERR(power->supply), "supply\n");
+
+	ret = nvdla_start_points(power);
 	if (ret)
-		return dev_err_probe(dev, ret, "resets\n");
-	return 0;
+		return dev_err_probe(dev, ret, "operating points\n");
+
+	ret = nvdla_power_on(power);
+	if (!ret)
+		ret = devm_add_action_or_reset(dev, nvdla_power_off, power);
+	/* A device with a supply has been reset already. */
+	if (!ret && !power->supply)
+		ret = nvdla_reset_lines(power->lines);
+	return ret ? dev_err_probe(dev, ret, "supply, clocks or resets\n") : 0;
 }
 
 /*
@@ -203,7 +310,7 @@ static int nvdla_suspend(struct device *dev)
 		return ret;
 	}
 	if (!asleep)
-		clk_bulk_disable_unprepare(power->num_clocks, power->clocks);
+		nvdla_power_off(power);
 	return 0;
 }
 
@@ -211,7 +318,7 @@ static int nvdla_resume(struct device *dev)
 {
 	struct nvdla_power *power = nvdla_power_of(dev);
 	bool asleep = pm_runtime_status_suspended(dev);
-	int ret = asleep ? 0 : clk_bulk_prepare_enable(power->num_clocks, power->clocks);
+	int ret = asleep ? 0 : nvdla_power_on(power);
 
 	if (ret)
 		return ret;
@@ -235,14 +342,14 @@ static int nvdla_runtime_suspend(struct device *dev)
 	struct nvdla_power *power = nvdla_power_of(dev);
 
 	nvdla_core_rest(power->core);
-	clk_bulk_disable_unprepare(power->num_clocks, power->clocks);
+	nvdla_power_off(power);
 	return 0;
 }
 
 static int nvdla_runtime_resume(struct device *dev)
 {
 	struct nvdla_power *power = nvdla_power_of(dev);
-	int ret = clk_bulk_prepare_enable(power->num_clocks, power->clocks);
+	int ret = nvdla_power_on(power);
 
 	if (!ret)
 		nvdla_core_wake(power->core);

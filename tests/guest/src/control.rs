@@ -50,19 +50,25 @@ pub struct Counts {
     pub starts: u32,
     /// Resets.
     pub resets: u32,
-    /// Register accesses without a clock or during a reset.
+    /// Register accesses that hardware could not answer, and changes to a clock too fast for its voltage.
     pub unanswered: u32,
     /// The number of times that the clock has stopped.
     pub stops: u32,
 }
 
-/// The clock and the reset line of a device on a board with these lines.
+/// The clock, the reset line and the supply of a device on a board with these lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lines {
     /// Whether the clock runs.
     pub clock: bool,
+    /// Whether it has the higher of its two rates.
+    pub fast: bool,
     /// Whether the reset line is asserted.
     pub reset: bool,
+    /// Whether the supply is on.
+    pub supply: bool,
+    /// Whether it has the higher of its two voltages.
+    pub high: bool,
 }
 
 /// Waits until `so` returns true or half a second has passed, and returns the last result of `so`. While the driver resets the
@@ -160,7 +166,14 @@ impl Control {
 
     /// The state of the lines.
     pub fn lines(&self) -> Lines {
-        Lines { clock: self.read(0x60) != 0, reset: self.read(0x64) != 0 }
+        let [clock, reset, supply] = [0x60, 0x64, 0x74].map(|offset| self.read(offset));
+        Lines {
+            clock: clock & 1 != 0,
+            fast: clock & 2 != 0,
+            reset: reset & 1 != 0,
+            supply: supply & 1 != 0,
+            high: supply & 2 != 0,
+        }
     }
 
     /// The device's address of the page of memory that begins with `page`.

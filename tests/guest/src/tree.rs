@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The parts of a device's node in the device tree: its clock, its reset line, its reserved memory.
+//! The parts of a device's node in the device tree: its clock, its reset line, its supply, its reserved memory.
 //!
 //! Source: Devicetree Specification 0.4, section 3.5 (reserved memory); the kernel's `Documentation/ABI/testing/sysfs-kernel-mm-cma`.
 
@@ -56,6 +56,18 @@ pub fn dma_offset(device: &Path) -> io::Result<u64> {
     let Ok(ranges) = fs::read(node.join("../dma-ranges")) else { return Ok(0) };
     let cell = |at: usize| ranges.get(at..at + 8).and_then(<[u8]>::first_chunk).map(|cell| u64::from_be_bytes(*cell));
     Ok(cell(0).unwrap_or(0).wrapping_sub(cell(8).unwrap_or(0)))
+}
+
+/// The kernel's folder about the supply of a device.
+pub fn supply(device: &Path) -> io::Result<PathBuf> {
+    let wanted = fs::read(device.join("of_node/vdd-supply"))?;
+    for entry in fs::read_dir("/sys/class/regulator")? {
+        let regulator = entry?.path();
+        if fs::read(regulator.join("of_node/phandle")).is_ok_and(|phandle| phandle == wanted) {
+            return Ok(regulator);
+        }
+    }
+    Err(io::Error::other(format!("the kernel has no supply for {}", device.display())))
 }
 
 /// How often the clock of a device is enabled, by the kernel's count.

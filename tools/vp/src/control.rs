@@ -3,8 +3,8 @@
 //! The control window, BAR 2, through which a test in the guest injects faults and reads the device's counters.
 //!
 //! It has words of 32 bits. It exists only with `--control` or `--lines`; no hardware has one, and the driver does not use it.
-//! Two of the words stand for parts of a board around an NVDLA: a clock gate and a reset line. A device tree assigns each of them
-//! to a driver of the kernel (a GPIO, and a reset controller with one register).
+//! Three of the words stand for parts of a board around an NVDLA: a clock gate, a reset line and a supply. A device tree assigns
+//! each of them to a driver of the kernel (GPIOs, and a reset controller with one register).
 //!
 //! | offset | meaning |
 //! | --- | --- |
@@ -22,16 +22,17 @@
 //! | 0x2c | accesses outside the memory that the device may access |
 //! | 0x30 | starts so far |
 //! | 0x34 | resets so far |
-//! | 0x38 | register accesses without a clock or during a reset |
+//! | 0x38 | register accesses that hardware cannot answer (no clock, no supply, no reset since, in reset); changes to a clock too fast |
 //! | 0x3c | number of times that the clock has stopped |
 //! | 0x40 | 16 bytes to search for at the beginning of the guest's pages |
 //! | 0x50 | a write starts the search |
 //! | 0x54 | the address of the page (64 bits); all ones if no page or several pages begin with these bytes |
-//! | 0x60 | bit 0: the clock runs |
+//! | 0x60 | bit 0: the clock runs; bit 1: it has the higher of two rates, which needs the higher voltage |
 //! | 0x64 | bit 0: the reset line is asserted |
 //! | 0x68 | KiB of the guest's memory that are mapped for the device: all of it, or what its IOMMU maps |
 //! | 0x6c | operations so far that could not access memory because bus mastering was disabled |
 //! | 0x70 | while not zero, the convolution buffer reads as not clear, as shortly after a reset |
+//! | 0x74 | bit 0: the supply is on; bit 1: it has the higher of two voltages |
 //! | 0x800 + 16 n | memory that the device may access: address (64 bits), bytes (64 bits); all memory while every entry has 0 bytes |
 
 use crate::faults::{Armed, Lines};
@@ -56,6 +57,7 @@ pub(crate) const MAPPED: u64 = 0x68;
 /// The offset of the number of operations without bus mastering.
 pub(crate) const BLOCKED: u64 = 0x6c;
 const UNCLEAR: u64 = 0x70;
+const SUPPLY: u64 = 0x74;
 const RANGES: u64 = 0x800;
 /// The number of ranges in the window.
 const RANGE_COUNT: usize = 128;
@@ -74,7 +76,7 @@ pub(crate) enum Action {
     Ranges,
     /// Search for a page.
     Find,
-    /// Change the clock or the reset line.
+    /// Change the clock, the reset line or the supply.
     Lines(Lines),
 }
 
@@ -132,8 +134,9 @@ pub(crate) fn read(
 ) -> u32 {
     match offset {
         0 => MAGIC,
-        CLOCK => lines.clock.into(),
+        CLOCK => u32::from(lines.clock) | u32::from(lines.fast) << 1,
         RESET => lines.reset.into(),
+        SUPPLY => u32::from(lines.supply) | u32::from(lines.high) << 1,
         HANG => armed.hang,
         LOSE => armed.lose,
         REFUSE => armed.refuse,
@@ -162,8 +165,9 @@ pub(crate) fn write(
     search: &mut Search,
 ) -> Action {
     match offset {
-        CLOCK => return Action::Lines(Lines { clock: value & 1 != 0, ..lines }),
+        CLOCK => return Action::Lines(Lines { clock: value & 1 != 0, fast: value & 2 != 0, ..lines }),
         RESET => return Action::Lines(Lines { reset: value & 1 != 0, ..lines }),
+        SUPPLY => return Action::Lines(Lines { supply: value & 1 != 0, high: value & 2 != 0, ..lines }),
         HANG => armed.hang = value,
         LOSE => armed.lose = value,
         REFUSE => armed.refuse = value,
@@ -212,14 +216,15 @@ mod tests {
     #[test]
     fn each_line_has_a_word_of_its_own() {
         let (mut armed, mut ranges, mut search) = (Armed::default(), Ranges::default(), Search::default());
-        let lines = Lines { clock: false, reset: true };
+        let lines = Lines { reset: true, high: true, ..Lines::OFF };
         let get =
             |offset, ranges: &mut Ranges| read(offset, &Armed::default(), lines, &[0; 8], ranges, &Search::default());
-        assert_eq!((get(CLOCK, &mut ranges), get(RESET, &mut ranges)), (0, 1));
+        assert_eq!([CLOCK, RESET, SUPPLY].map(|offset| get(offset, &mut ranges)), [0, 1, 2]);
         let mut put = |offset, value| write(offset, value, &mut armed, lines, &mut ranges, &mut search);
-        // Only bit 0 is a line.
-        assert_eq!(put(CLOCK, 3), Action::Lines(Lines { clock: true, reset: true }));
-        assert_eq!(put(RESET, 2), Action::Lines(Lines { clock: false, reset: false }));
+        // Other bits are no lines.
+        assert_eq!(put(CLOCK, 7), Action::Lines(Lines { clock: true, fast: true, ..lines }));
+        assert_eq!(put(RESET, 2), Action::Lines(Lines { reset: false, ..lines }));
+        assert_eq!(put(SUPPLY, 5), Action::Lines(Lines { supply: true, high: false, ..lines }));
     }
 
     #[test]

@@ -146,13 +146,17 @@ impl Shared {
         self.with_device(|device| device.map(0, sram.size().into(), sram.file(), 0, SECONDARY, true))
     }
 
-    /// Applies a change of the board's clock or reset line.
+    /// Applies a change of the board's lines. A device loses what it holds without its supply.
     fn set_lines(&self, lines: Lines) {
         let before = lock(&self.schedule).set_lines(lines);
         if lines.reset && !before.reset {
             self.reset();
         }
-        if lines.is_up() {
+        if before.supply && !lines.supply {
+            let _quiet = lock(&self.guest);
+            self.with_device(|device| device.reset());
+        }
+        if lock(&self.schedule).is_up() {
             self.kick();
         }
     }
@@ -184,7 +188,7 @@ impl Shared {
     /// Registers can be accessed during the operation: only its start and its end lock the model.
     fn perform(&self) -> bool {
         let mut guest = lock(&self.guest);
-        if !lock(&self.schedule).lines.is_up() {
+        if !lock(&self.schedule).is_up() {
             return false;
         }
         let work = match &mut *lock(&self.core) {
@@ -357,8 +361,8 @@ impl Device {
         self.used.store(false, Ordering::Release);
     }
 
-    /// Register reads, register writes, interrupts, accesses outside, starts, resets, register accesses without a clock
-    /// or during a reset, and stops of the clock so far.
+    /// Register reads, register writes, interrupts, accesses outside, starts, resets, register accesses that hardware could
+    /// not answer, and stops of the clock so far.
     pub(crate) fn counts(&self) -> Counts {
         let outside = lock(&self.shared.guest).outside.load(Ordering::Relaxed);
         let schedule = lock(&self.shared.schedule);

@@ -52,33 +52,46 @@ pub(crate) struct Schedule {
     resets: u64,
     /// Operations without bus mastering.
     pub(crate) blocked: u64,
-    /// Register accesses while the device could not answer.
+    /// Register accesses while the device could not answer, and changes of the lines that hardware does not survive.
     unanswered: u64,
+    /// The supply was off after the last reset.
+    undefined: bool,
 }
 
-/// The clock and the reset line of the board around the device.
+/// The clock, the reset line and the supply of the board around the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lines {
     /// Whether the clock runs. Without it no register answers and no operation starts; a running operation ends.
     pub(crate) clock: bool,
+    /// Whether the clock has the higher of its two rates, which needs the higher voltage.
+    pub(crate) fast: bool,
     /// Whether the reset line is asserted.
     pub(crate) reset: bool,
+    /// Whether the supply is on. A device whose supply was off needs a reset before it answers.
+    pub(crate) supply: bool,
+    /// Whether the supply has the higher of its two voltages.
+    pub(crate) high: bool,
 }
 
 impl Default for Lines {
     /// The lines of a board that does not control them.
     fn default() -> Self {
-        Self { clock: true, reset: false }
+        Self { clock: true, fast: false, reset: false, supply: true, high: false }
     }
 }
 
 impl Lines {
     /// The state before a driver has changed a line.
-    pub(crate) const OFF: Self = Self { clock: false, reset: true };
+    pub(crate) const OFF: Self = Self { clock: false, fast: false, reset: true, supply: false, high: false };
 
-    /// Whether the device can work.
-    pub(crate) fn is_up(self) -> bool {
-        self.clock && !self.reset
+    /// Whether the device has what it needs to work.
+    fn is_up(self) -> bool {
+        self.clock && !self.reset && self.supply
+    }
+
+    /// Whether the voltage is too low for the clock that runs.
+    fn is_overclocked(self) -> bool {
+        self.clock && self.fast && !(self.supply && self.high)
     }
 }
 
@@ -108,13 +121,22 @@ fn take(armed: &mut u32) -> bool {
 impl Schedule {
     pub(crate) fn new(chosen: Faults, lines: Lines) -> Self {
         let armed = Armed { delay: chosen.delay, ..Armed::default() };
-        Self { chosen, armed, lines, ..Self::default() }
+        Self { chosen, armed, lines, undefined: !lines.supply, ..Self::default() }
     }
 
     /// Sets the board's lines. Returns their previous state.
     pub(crate) fn set_lines(&mut self, lines: Lines) -> Lines {
         self.stops += u64::from(self.lines.clock && !lines.clock);
+        self.unanswered += u64::from(lines.is_overclocked());
+        // A reset takes effect with the supply and the clock only.
+        self.undefined &= !(lines.supply && lines.clock && lines.reset);
+        self.undefined |= !lines.supply;
         std::mem::replace(&mut self.lines, lines)
+    }
+
+    /// Whether the device can work.
+    pub(crate) fn is_up(&self) -> bool {
+        self.lines.is_up() && !self.undefined
     }
 
     /// The number of times that the clock has stopped.
@@ -122,10 +144,10 @@ impl Schedule {
         self.stops
     }
 
-    /// Returns whether the device answers a register access, and counts the access if the device has no clock or is in reset.
+    /// Returns whether the device answers a register access, and counts the access if the device cannot.
     pub(crate) fn answers(&mut self) -> bool {
-        self.unanswered += u64::from(!self.lines.is_up());
-        self.lines.is_up() && !self.armed.mute
+        self.unanswered += u64::from(!self.is_up());
+        self.is_up() && !self.armed.mute
     }
 
     /// Counts a start, and returns its faults.
@@ -212,14 +234,42 @@ mod tests {
     fn a_device_answers_with_its_clock_and_out_of_reset() {
         let mut schedule = Schedule::new(Faults::default(), Lines::OFF);
         assert!(!schedule.answers());
-        assert_eq!(schedule.set_lines(Lines { clock: true, reset: true }), Lines::OFF);
+        let in_reset = Lines { reset: true, ..Lines::default() };
+        assert_eq!(schedule.set_lines(in_reset), Lines::OFF);
         assert!(!schedule.answers());
         schedule.set_lines(Lines::default());
         assert!(schedule.answers());
         // An access to a device that is mute on purpose is not counted.
         schedule.armed.mute = true;
         assert!(!schedule.answers());
-        schedule.set_lines(Lines { clock: false, reset: false });
+        schedule.set_lines(Lines { clock: false, ..Lines::default() });
         assert_eq!((schedule.counts().2, schedule.stops()), (2, 1));
+    }
+
+    #[test]
+    fn a_device_whose_supply_was_off_answers_after_a_reset() {
+        let mut schedule = Schedule::new(Faults::default(), Lines::default());
+        let on = Lines::default();
+        schedule.set_lines(Lines { supply: false, ..on });
+        assert!(!schedule.answers());
+        // A reset line that is asserted while the supply is off has no effect.
+        schedule.set_lines(Lines { supply: false, reset: true, ..on });
+        schedule.set_lines(on);
+        assert!(!schedule.answers());
+        schedule.set_lines(Lines { reset: true, ..on });
+        schedule.set_lines(on);
+        assert!(schedule.answers());
+        assert_eq!(schedule.counts().2, 2);
+    }
+
+    #[test]
+    fn a_fast_clock_at_the_low_voltage_is_counted() {
+        let mut schedule = Schedule::new(Faults::default(), Lines::default());
+        schedule.set_lines(Lines { high: true, ..Lines::default() });
+        schedule.set_lines(Lines { high: true, fast: true, ..Lines::default() });
+        schedule.set_lines(Lines { clock: false, fast: true, ..Lines::default() });
+        assert_eq!(schedule.counts().2, 0);
+        schedule.set_lines(Lines { fast: true, ..Lines::default() });
+        assert_eq!(schedule.counts().2, 1);
     }
 }

@@ -59,7 +59,7 @@ struct Arguments {
     /// Give the guest a second window, through which its tests inject faults
     #[arg(long)]
     control: bool,
-    /// Also control the clock and the reset line through that window: at first the clock is off and the reset asserted
+    /// Also control clock, reset line and supply through that window: at first clock and supply are off and the reset asserted
     #[arg(long)]
     lines: bool,
     /// KiB of the SRAM behind the secondary memory interface, a power of two from 4 on, or 0 for no SRAM; a configuration without

@@ -3,10 +3,10 @@
 //! The device tree of the Arm machine: QEMU's own, with a node for each NVDLA and for the parts of its board.
 //!
 //! QEMU presents the device on PCI, and the tree presents it to the guest as a platform device: its registers are where the
-//! guest's kernel maps the function's window, and its interrupt is where QEMU's bridge routes the function's pin. Clock and reset
-//! line are words of the control window (`tools/vp/src/control.rs`), driven by the kernel's own drivers. The bindings are
-//! `nvidia,nvdla.yaml` in `kmd/Documentation`, and `gpio-mmio`, `gpio-gate-clock`, `reserved-memory` and `snps,dw-reset` of the
-//! kernel.
+//! guest's kernel maps the function's window, and its interrupt is where QEMU's bridge routes the function's pin. Clock, reset
+//! line and supply are words of the control window (`tools/vp/src/control.rs`), driven by the kernel's own drivers. The bindings
+//! are `nvidia,nvdla.yaml` in `kmd/Documentation`, and `gpio-mmio`, `gpio-gate-clock`, `gpio-mux-clock`, `gpio-regulator`,
+//! `operating-points-v2`, `reserved-memory` and `snps,dw-reset` of the kernel.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -25,9 +25,10 @@ const WINDOW: u64 = 0x1000_0000;
 /// The sizes of the register window and of the control window in bytes (`tools/vp/src/pci.rs`).
 const REGISTERS: u64 = 0x2_0000;
 const CONTROL: u64 = 0x1000;
-/// The words of the control window that are the clock and the reset line.
+/// The words of the control window that are the clock, the reset line and the supply.
 const CLOCK: u64 = 0x60;
 const RESET: u64 = 0x64;
+const SUPPLY: u64 = 0x74;
 /// The first shared interrupt of the PCI bridge. A function in slot n raises the n-th one after it, modulo 4.
 const INTERRUPT: usize = 3;
 /// The reserved memory of each device.
@@ -119,7 +120,8 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>, dma_offset: u64) -> 
     for (number, config) in configs.iter().enumerate() {
         let index = number as u64;
         let (registers, control) = (WINDOW + index * REGISTERS, controls + index * CONTROL);
-        let (clock, reset, pool) = (control + CLOCK, control + RESET, end - (index + 1) * POOL);
+        let (clock, reset, supply) = (control + CLOCK, control + RESET, control + SUPPLY);
+        let pool = end - (index + 1) * POOL;
         let interrupt = INTERRUPT + slot(number) % 4;
         let kind = if number % 2 == 0 { "no-map" } else { "reusable" };
         let memory = match iommu {
@@ -134,14 +136,21 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>, dma_offset: u64) -> 
         compatible = "opencores,gpio";
         reg = <0x0 {clock:#x} 0x0 0x4>;
         reg-names = "dat";
-        ngpios = <1>;
+        ngpios = <2>;
         gpio-controller;
         #gpio-cells = <2>;
     }};
 
+    nvdla_rate{number}: nvdla-rate{number} {{
+        compatible = "gpio-mux-clock";
+        clocks = <&nvdla_slow>, <&nvdla_fast>;
+        #clock-cells = <0>;
+        select-gpios = <&nvdla_gpio{number} 1 0>;
+    }};
+
     nvdla_clock{number}: nvdla-clock{number} {{
         compatible = "gpio-gate-clock";
-        clocks = <&nvdla_oscillator>;
+        clocks = <&nvdla_rate{number}>;
         #clock-cells = <0>;
         enable-gpios = <&nvdla_gpio{number} 0 0>;
     }};
@@ -150,6 +159,27 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>, dma_offset: u64) -> 
         compatible = "snps,dw-high-reset";
         reg = <0x0 {reset:#x} 0x0 0x4>;
         #reset-cells = <1>;
+    }};
+
+    nvdla_power{number}: gpio@{supply:x} {{
+        compatible = "opencores,gpio";
+        reg = <0x0 {supply:#x} 0x0 0x4>;
+        reg-names = "dat";
+        ngpios = <2>;
+        gpio-controller;
+        #gpio-cells = <2>;
+    }};
+
+    nvdla_supply{number}: regulator-nvdla{number} {{
+        compatible = "regulator-gpio";
+        regulator-name = "nvdla{number}";
+        regulator-min-microvolt = <800000>;
+        regulator-max-microvolt = <900000>;
+        enable-gpios = <&nvdla_power{number} 0 0>;
+        enable-active-high;
+        gpios = <&nvdla_power{number} 1 0>;
+        gpios-states = <0>;
+        states = <800000 0>, <900000 1>;
     }};
 
 "#
@@ -165,6 +195,8 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>, dma_offset: u64) -> 
         clock-names = "core";
         resets = <&nvdla_reset{number} 0>;
         reset-names = "core";
+        vdd-supply = <&nvdla_supply{number}>;
+        operating-points-v2 = <&nvdla_points>;
         {memory}
     }};
 "#
@@ -214,10 +246,30 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>, dma_offset: u64) -> 
         ranges;
 {pools}    }};
 
-    nvdla_oscillator: nvdla-oscillator {{
+    nvdla_slow: nvdla-slow {{
+        compatible = "fixed-clock";
+        #clock-cells = <0>;
+        clock-frequency = <500000000>;
+    }};
+
+    nvdla_fast: nvdla-fast {{
         compatible = "fixed-clock";
         #clock-cells = <0>;
         clock-frequency = <1000000000>;
+    }};
+
+    nvdla_points: opp-table {{
+        compatible = "operating-points-v2";
+
+        opp-500000000 {{
+            opp-hz = /bits/ 64 <500000000>;
+            opp-microvolt = <800000>;
+        }};
+
+        opp-1000000000 {{
+            opp-hz = /bits/ 64 <1000000000>;
+            opp-microvolt = <900000>;
+        }};
     }};
 {board}{devices}}};
 "#

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The resources of a device tree besides registers and an interrupt: the clock runs only while it is needed, the reset line is
-//! used when it should be, and buffers are allocated in the reserved memory and freed again. The device counts accesses to its
-//! registers without a clock or during a reset; every test, here and elsewhere, fails on one.
+//! The resources of a device tree besides registers and an interrupt: clock and supply are on only while they are needed, the clock
+//! has the rate of the highest operating point, the reset line is used when it should be, and buffers are allocated in the reserved
+//! memory and freed again. The device counts accesses to its registers without a clock or a supply, before the reset that must
+//! follow a time without a supply, and during a reset. It also counts changes that make the clock too fast for the voltage. Every
+//! test, here and elsewhere, fails on one.
 
 use std::fs;
 use std::ops::Range;
@@ -14,13 +16,14 @@ use nvdla_guest::control::{Control, Knob, Lines};
 use nvdla_guest::node::{now_ns, Buffer, Node, Options};
 use nvdla_guest::system::{bind, is_platform, node_of, unbind};
 use nvdla_guest::test_task::TestTask;
-use nvdla_guest::tree::{clock_enables, dma_offset, names, reserved};
+use nvdla_guest::tree::{clock_enables, dma_offset, names, reserved, supply};
 
 use crate::expect::{ensure, equal, first, second, works, Test};
 
 const CLOCK: &[Test] = &[
-    ("the_clock_runs_while_the_device_is_used", clock),
+    ("clock_and_supply_are_on_while_the_device_is_used", clock),
     ("a_probe_that_fails_stops_the_clock", failed_probe),
+    ("the_voltage_is_that_of_the_highest_operating_point", voltage),
     ("the_clock_rests_while_the_machine_sleeps", asleep),
 ];
 const RESET: &[Test] = &[
@@ -51,8 +54,10 @@ fn both() -> Result<[Node; 2], Failed> {
 }
 
 /// The lines of a bound and running device, and of an unused one.
-const RUNS: Lines = Lines { clock: true, reset: false };
-const RESTS: Lines = Lines { clock: false, reset: false };
+///
+/// The first probe has set rate and voltage of the highest operating point, and nothing lowers them.
+const RUNS: Lines = Lines { clock: true, fast: true, reset: false, supply: true, high: true };
+const RESTS: Lines = Lines { clock: false, supply: false, ..RUNS };
 
 /// Waits until the device has no clock, which is some time after its last task.
 fn rests(control: &Control) -> Result<(), Failed> {
@@ -90,6 +95,26 @@ fn clock() -> Result<(), Failed> {
         works(&Node::open(&node_of(&device)?)?)?;
     }
     println!("{}", fs::read_to_string("/sys/kernel/debug/gpio")?);
+    Ok(())
+}
+
+fn voltage() -> Result<(), Failed> {
+    for node in both()? {
+        let device = node.device()?;
+        // The clock's highest rate, and not that of the start.
+        equal("the clock's rate", node.usage("drm-maxfreq-dla")?, 1_000_000_000)?;
+        let supply = supply(&device)?;
+        fs::write(device.join("power/control"), "on")?;
+        let read = |name: &str| fs::read_to_string(supply.join(name)).map(|text| text.trim().to_string());
+        let now = (read("microvolts"), read("num_users"));
+        fs::write(device.join("power/control"), "auto")?;
+        equal("microvolts", now.0?.as_str(), "900000")?;
+        // The driver, and the operating points for it.
+        equal("users of the supply", now.1?.as_str(), "2")?;
+        rests(&Control::open(&device)?)?;
+        equal("users of the supply of a device that rests", read("num_users")?.as_str(), "0")?;
+        works(&node)?;
+    }
     Ok(())
 }
 
@@ -138,14 +163,21 @@ fn probe() -> Result<(), Failed> {
 
 fn hang() -> Result<(), Failed> {
     for node in both()? {
-        let control = Control::open(&node.device()?)?;
+        let device = node.device()?;
+        let control = Control::open(&device)?;
+        // A device that wakes is reset too.
+        fs::write(device.join("power/control"), "on")?;
         let before = control.counts().resets;
         control.set(Knob::Hang, 1);
         let options = Options { deadline_ns: now_ns() + 200_000_000, ..Options::default() };
         let sequence = TestTask::copies(&node, 1)?.submit(&node, options)?.sequence;
-        equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
-        works(&node)?;
-        equal("resets of a hang", control.counts().resets - before, 1)?;
+        let end = node.wait(sequence, 20);
+        let worked = works(&node);
+        let resets = control.counts().resets - before;
+        fs::write(device.join("power/control"), "auto")?;
+        equal("the task's end", end?, -libc::ETIMEDOUT)?;
+        worked?;
+        equal("resets of a hang", resets, 1)?;
     }
     Ok(())
 }
