@@ -126,7 +126,7 @@ pub(crate) struct Accelerator {
     /// The offset of the interrupt status register.
     status: u32,
     #[pin]
-    interrupts: SpinLockIrq<Interrupts>,
+    pub(crate) interrupts: SpinLockIrq<Interrupts>,
     #[pin]
     pub(crate) state: Mutex<State>,
     /// Signalled when a task has ended, or the device is gone.
@@ -442,12 +442,9 @@ impl Accelerator {
             return;
         }
         let Ok(_awake) = PowerReference::new(&self.dev) else { return };
-        let reset = self.state.lock().power.reset();
         // Whether it had an effect is seen below.
-        let _ = reset.run(true);
-        let mut state = self.state.lock();
+        let (mut state, _) = self.reset(self.state.lock(), true);
         if !state.in_reset {
-            self.interrupts.lock().set_accessible(true);
             self.take_over(&mut state);
         }
     }

@@ -143,12 +143,24 @@ impl Accelerator {
             Phase::Ending(ending) if !ending.resetting && !is_others => ending.resetting = true,
             _ => return state,
         }
-        let reset = state.power.reset();
-        drop(state);
-        let result = reset.run(held);
-        let mut state = self.state.lock();
+        let (mut state, result) = self.reset(state, held);
         self.conclude(&mut state, result, held);
         state
+    }
+
+    /// Resets the device. The mutex is free during the reset. An operation may end just before it, and the interrupt's handler then
+    /// finds the device in reset. It must not access registers, because on some buses such an access is an error.
+    pub(super) fn reset<'a>(&'a self, state: Locked<'a>, held: bool) -> (Locked<'a>, Result) {
+        let reset = state.power.reset();
+        self.interrupts.lock().set_accessible(false);
+        drop(state);
+        let result = reset.run(held);
+        let state = self.state.lock();
+        // Whoever else resets the device says when that has ended.
+        if !state.in_reset {
+            self.interrupts.lock().set_accessible(true);
+        }
+        (state, result)
     }
 
     /// A reset has ended with that result: completes the task that was ended, if the device does not run it any more.

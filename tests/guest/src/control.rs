@@ -29,7 +29,7 @@ pub enum Knob {
     Spurious = 0x14,
     /// While set, registers read all ones.
     Mute = 0x18,
-    /// While set, resets have no effect on the device.
+    /// While set, resets and a supply that is off have no effect on what the device does.
     Deaf = 0x1c,
     /// While set, the convolution buffer reads as not clear.
     Unclear = 0x70,

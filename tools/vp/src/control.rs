@@ -15,7 +15,7 @@
 //! | 0x10 | each start takes at least this many microseconds |
 //! | 0x14 | a write raises an interrupt without a cause |
 //! | 0x18 | while not zero, registers read all ones and writes have no effect |
-//! | 0x1c | while not zero, resets have no effect on the device, as those of a bus's endpoint on what is behind it |
+//! | 0x1c | while not zero, resets and a supply that is off have no effect on what the device does, as those of a bus's endpoint |
 //! | 0x20 | register reads so far |
 //! | 0x24 | register writes so far |
 //! | 0x28 | interrupts so far |

@@ -152,7 +152,7 @@ impl Shared {
         if lines.reset && !before.reset {
             self.reset();
         }
-        if before.supply && !lines.supply {
+        if before.supply && !lines.supply && !lock(&self.schedule).armed.deaf {
             let _quiet = lock(&self.guest);
             self.with_device(|device| device.reset());
         }

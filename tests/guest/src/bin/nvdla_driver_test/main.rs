@@ -27,6 +27,8 @@ mod sram;
 mod sync;
 mod tree;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -112,10 +114,15 @@ fn watched(test: fn() -> Result<(), Failed>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// For each device, the number of accesses outside its memory, and of accesses without a clock or during a reset.
-fn outside() -> Result<Vec<(u32, u32)>, Failed> {
-    let counts = |path| Ok(Control::open(&Node::open(path)?.device()?)?.counts());
-    nodes().iter().map(|path| counts(path).map(|counts| (counts.outside, counts.unanswered))).collect()
+/// For each device, the number of accesses outside its memory, and of accesses without a clock or during a reset. A binding may
+/// exchange the names of the nodes.
+fn outside() -> Result<BTreeMap<PathBuf, (u32, u32)>, Failed> {
+    let counts = |path: &PathBuf| {
+        let device = Node::open(path)?.device()?;
+        let counts = Control::open(&device)?.counts();
+        Ok((device, (counts.outside, counts.unanswered)))
+    };
+    nodes().iter().map(counts).collect()
 }
 
 /// Leaves a task running. The driver must stop the device when the machine is switched off: its server (`nvdla_vp --stopped`) fails

@@ -251,6 +251,7 @@ fn given_back() -> Result<(), Failed> {
         drop(node);
         let whole = ((memory.range.end - memory.range.start) / SIZE) as usize;
         let before = memory.available().transpose()?;
+        let mut first = None;
         for _ in 0..3 {
             // The last client's buffers are freed shortly after its file is closed.
             std::thread::sleep(std::time::Duration::from_millis(50));
@@ -260,7 +261,14 @@ fn given_back() -> Result<(), Failed> {
                 equal("buffers", count(&node, SIZE, 16)?, 16)?;
                 equal("pages of 16 MiB", memory.available().transpose()?, Some(before - 4096))?;
             } else {
-                equal("buffers of 1 MiB", count(&node, SIZE, 2 * whole)?, whole)?;
+                // Devices that could not be stopped keep their buffers, which are a few pages of earlier tests.
+                let count = count(&node, SIZE, 2 * whole)?;
+                ensure!(
+                    count + 1 >= whole,
+                    "{count} buffers of 1 MiB in {} bytes",
+                    memory.range.end - memory.range.start
+                );
+                equal("buffers of 1 MiB", count, *first.get_or_insert(count))?;
             }
         }
     }
