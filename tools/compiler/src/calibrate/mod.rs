@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use crate::bounds::bounds_from;
 use crate::equalize::{planes, Sets};
 use crate::float;
-use crate::ir::{zero_point, Graph, Op, PadMode, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
+use crate::ir::{zero_point, Graph, Node, Op, PadMode, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
 use crate::quantize::{round_plane, LARGEST};
 use histogram::Histogram;
 pub use histogram::Method;
@@ -101,12 +101,13 @@ impl Measured {
         let mut measured = Self { histograms, sums, sets, channels: none, outputs };
         measured.histograms.resize(equalized.tensors.len(), None);
         measured.sums.resize(equalized.tensors.len(), None);
-        for id in (0..graph.tensors.len()).map(TensorId) {
-            let (Some(channels), Some(factors)) = (channels(id), factors.of(id)) else { continue };
-            measured.histograms[id.0] = Some(Histogram::joined(channels, factors));
-            let sums = measured.sums[id.0].iter_mut().flat_map(|(sums, _)| sums);
+        let values = measured.histograms.par_iter_mut().zip(&mut measured.sums).take(graph.tensors.len()).enumerate();
+        values.for_each(|(k, (histogram, sums))| {
+            let (Some(channels), Some(factors)) = (channels(TensorId(k)), factors.of(TensorId(k))) else { return };
+            *histogram = Some(Histogram::joined(channels, factors));
+            let sums = sums.iter_mut().flat_map(|(sums, _)| sums);
             sums.zip(factors).for_each(|(sum, factor)| *sum /= f64::from(*factor));
-        }
+        });
         Some((equalized, measured))
     }
 
@@ -114,10 +115,14 @@ impl Measured {
     /// largest values matter most.
     pub fn ranges(&self, method: Method) -> Ranges {
         let mut ranges = Ranges::new();
-        for (k, histogram) in self.histograms.iter().enumerate() {
-            if let Some(histogram) = histogram {
-                let method = if self.outputs.contains(&TensorId(k)) { Method::Max } else { method };
-                ranges.set(TensorId(k), histogram.range(method));
+        let range = |(k, histogram): (usize, &Option<Histogram>)| {
+            let method = if self.outputs.contains(&TensorId(k)) { Method::Max } else { method };
+            histogram.as_ref().map(|histogram| histogram.range(method))
+        };
+        let all: Vec<_> = self.histograms.par_iter().enumerate().map(range).collect();
+        for (k, range) in all.into_iter().enumerate() {
+            if let Some(range) = range {
+                ranges.set(TensorId(k), range);
             }
             if let Some((sums, count)) = &self.sums[k] {
                 ranges.set_means(TensorId(k), sums.iter().map(|sum| (sum / *count as f64) as f32).collect());
@@ -151,7 +156,7 @@ impl<'a> Judge<'a> {
         if samples.is_empty() {
             return Err(Error::Sample("there is no sample".to_owned()));
         }
-        let expected = samples.iter().map(|sample| outputs(graph, sample)).collect::<Result<_, _>>()?;
+        let expected = samples.par_iter().map(|sample| outputs(graph, sample)).collect::<Result<_, _>>()?;
         Ok(Self { samples, expected })
     }
 
@@ -178,16 +183,25 @@ impl<'a> Judge<'a> {
     }
 
     /// The sum of the ratios of noise to signal of a network. Samples that follow are left out when it exceeds `most`.
+    ///
+    /// As many samples as there are threads run side by side, because the layers of one sample do not occupy all threads.
     pub fn noise(&self, graph: &Graph, most: f64) -> Result<f64, Error> {
-        let mut noise = 0.0;
-        for (sample, expected) in self.samples.iter().zip(&self.expected) {
-            if noise > most {
-                break;
-            }
+        let of_sample = |(sample, expected): (&Vec<Vec<f32>>, &Vec<Vec<f32>>)| -> Result<f64, Error> {
+            let mut noise = 0.0;
             for (found, expected) in outputs(graph, sample)?.iter().zip(expected) {
                 let square = |(a, b): (&f32, &f32)| f64::from(a - b).powi(2);
                 let signal: f64 = expected.iter().map(|&value| f64::from(value).powi(2)).sum();
                 noise += found.iter().zip(expected).map(square).sum::<f64>() / signal.max(1e-30);
+            }
+            Ok(noise)
+        };
+        let threads = rayon::current_num_threads();
+        let mut noise = 0.0;
+        for (samples, expected) in self.samples.chunks(threads).zip(self.expected.chunks(threads)) {
+            let all: Vec<f64> = samples.par_iter().zip(expected).map(of_sample).collect::<Result<_, _>>()?;
+            noise += all.into_iter().sum::<f64>();
+            if noise > most {
+                break;
             }
         }
         Ok(noise)
@@ -202,12 +216,9 @@ fn outputs(graph: &Graph, sample: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, Error> {
 /// the average of what that changes, as those of the compiled network do.
 pub fn rounded_weights(graph: &Graph, measured: &Measured) -> Graph {
     let (mut rounded, ranges) = (graph.clone(), measured.ranges(Method::Max));
-    for (k, node) in graph.nodes.iter().enumerate() {
-        let (Some((planes, taps)), Some(weights)) =
-            (planes(graph, node), node.inputs.get(1).and_then(|&id| graph.constant(id)))
-        else {
-            continue;
-        };
+    let round = |node: &Node| {
+        let weights = node.inputs.get(1).and_then(|&id| graph.constant(id))?;
+        let (planes, taps) = planes(graph, node)?;
         let kernels = graph.tensor(node.output).nchw().map_or(0, |shape| shape[1]);
         let mut scales = vec![f64::from(f32::MIN_POSITIVE); kernels];
         for (&(kernel, _), plane) in planes.iter().zip(weights.chunks_exact(taps)) {
@@ -218,25 +229,31 @@ pub fn rounded_weights(graph: &Graph, measured: &Measured) -> Graph {
         let mut bias =
             node.inputs.get(2).and_then(|&id| graph.constant(id)).map_or(vec![0.0; kernels], |bias| bias.to_vec());
         let mut values = weights.to_vec();
+        let (mut stepped, mut integers) = (vec![0.0; taps], vec![0; taps]);
         for (&(kernel, channel), plane) in planes.iter().zip(values.chunks_exact_mut(taps)) {
-            let stepped: Vec<f64> = plane.iter().map(|&weight| f64::from(weight) / scales[kernel]).collect();
-            let mut integers = vec![0; taps];
+            let scale = scales[kernel];
+            stepped.iter_mut().zip(&*plane).for_each(|(steps, &weight)| *steps = f64::from(weight) / scale);
             round_plane(&stepped, LARGEST, &mut integers);
             let mut change = 0.0;
-            for (weight, integer) in plane.iter_mut().zip(integers) {
-                let steps = (f64::from(integer) * scales[kernel]) as f32;
+            for (weight, &integer) in plane.iter_mut().zip(&integers) {
+                let steps = (f64::from(integer) * scale) as f32;
                 change += *weight - steps;
                 *weight = steps;
             }
             bias[kernel] += change * means.map_or(0.0, |means| means[channel]);
         }
-        let mut constant = |shape: &[usize], values: Vec<f32>| {
-            let (name, shape, constant) = (String::new(), shape.to_vec(), Some(Arc::from(values)));
+        Some((Arc::from(values), bias))
+    };
+    let all: Vec<_> = graph.nodes.par_iter().map(round).collect();
+    for ((k, node), new) in graph.nodes.iter().enumerate().zip(all) {
+        let Some((values, bias)) = new else { continue };
+        let mut constant = |shape: &[usize], values: Arc<[f32]>| {
+            let (name, shape, constant) = (String::new(), shape.to_vec(), Some(values));
             rounded.tensors.push(Tensor { name, shape, constant, quantization: None });
             TensorId(rounded.tensors.len() - 1)
         };
         let weights = constant(graph.shape(node.inputs[1]), values);
-        let bias = constant(&[kernels], bias);
+        let bias = constant(&[bias.len()], bias.into());
         rounded.nodes[k].inputs = vec![node.inputs[0], weights, bias];
     }
     rounded

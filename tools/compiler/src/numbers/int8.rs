@@ -3,6 +3,7 @@
 //! The numbers of a step in int8 or int16. [`crate::numbers::quantizer`] explains values, units and scales.
 
 use nvdla_uapi::reg::values::AluAlgorithm;
+use rayon::prelude::*;
 
 use crate::error::Error;
 use crate::ir;
@@ -208,15 +209,17 @@ impl Quantizer<'_> {
         let mut quantized = vec![0i16; stepped.len()];
         // The transformed elements of a window are not alike.
         let together = if winograd { 1 } else { window };
-        let planes = stepped.chunks_exact(together).zip(quantized.chunks_exact_mut(together));
-        for (at, (plane, integers)) in planes.enumerate() {
-            if grids[at * together / each].is_some() {
-                let integer = |value: &f64| value.round().clamp(-most - 1.0, most) as i16;
-                integers.iter_mut().zip(plane).for_each(|(slot, value)| *slot = integer(value));
-            } else {
-                round_plane(plane, most, integers);
+        let kernels = stepped.par_chunks_exact(each).zip(quantized.par_chunks_exact_mut(each));
+        kernels.zip(&grids).for_each(|((kernel, integers), grid)| {
+            for (plane, integers) in kernel.chunks_exact(together).zip(integers.chunks_exact_mut(together)) {
+                if grid.is_some() {
+                    let integer = |value: &f64| value.round().clamp(-most - 1.0, most) as i16;
+                    integers.iter_mut().zip(plane).for_each(|(slot, value)| *slot = integer(value));
+                } else {
+                    round_plane(plane, most, integers);
+                }
             }
-        }
+        });
         // An image's zero is subtracted when it is read, rounded to an integer. The remainder, or an input's zero that is not
         // subtracted, adds a constant to every sum, which the bias subtracts.
         let rests: Vec<f64> = zeros
@@ -229,7 +232,7 @@ impl Quantizer<'_> {
         let original = self.copies.get(&input).copied().unwrap_or(input);
         let means = self.ranges.means(ir::TensorId(original)).filter(|means| means.len() == channels);
         let sums: Vec<f64> = quantized
-            .chunks_exact(each)
+            .par_chunks_exact(each)
             .enumerate()
             .map(|(k, kernel)| {
                 let (mut rest, mut change) = (0.0, 0.0);
