@@ -212,9 +212,17 @@ impl Cube {
         if u64::from(self.offset) >= end(other) || u64::from(other.offset) >= end(self) {
             return false;
         }
-        let (line, surface) = (self.line_stride.min(other.line_stride), self.surface_stride);
+        let line = self.line_stride.min(other.line_stride);
         let lines = |stride: u32| line > 0 && stride.is_multiple_of(line);
-        if surface != other.surface_stride || ![self.line_stride, other.line_stride, surface].into_iter().all(lines) {
+        if self.surface_stride == 0
+            || ![self.line_stride, other.line_stride, self.surface_stride].into_iter().all(lines)
+        {
+            return true;
+        }
+        // Of a single surface the lines alone matter. It may be several pictures, with more lines than a surface of one.
+        let single = self.surfaces == 1 && other.surfaces == 1;
+        let surface = if single { u32::MAX / line * line } else { self.surface_stride };
+        if !single && surface != other.surface_stride {
             return true;
         }
         // The cubes as boxes of surfaces, lines and columns.
@@ -587,5 +595,29 @@ impl Program {
         } else {
             self.tasks.push(Task::Emulated(vec![operation]));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_a_single_surface_are_apart_also_in_several_pictures() {
+        let cube = |column: u32| Cube {
+            base: Base::Buffer(0),
+            offset: 32 * column,
+            size: 6880,
+            width: 5,
+            height: 15,
+            channels: 12,
+            line_stride: 480,
+            surface_stride: 2400,
+            surfaces: 1,
+        };
+        assert!(!cube(0).overlaps(&cube(10), 32) && !cube(5).overlaps(&cube(0), 32));
+        assert!(cube(0).overlaps(&cube(4), 32));
+        // Behind the five columns, the other cube's next lines begin.
+        assert!(cube(0).overlaps(&cube(15), 32));
     }
 }
