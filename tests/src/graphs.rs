@@ -148,7 +148,7 @@ impl Builder {
             10 => {
                 // A gate: one value per channel.
                 let kind = PoolKind::Average { count_include_pad: true };
-                let pool = Pool { kind, kernel: [h, w], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
+                let pool = Pool::new(kind, [h, w]);
                 let gate = self.add(Op::Pool(pool), &[from])?;
                 let gate = self.convolution_1x1(gate, c)?;
                 self.add(Op::Binary(Binary::Mul), &[from, gate])

@@ -384,7 +384,7 @@ fn pictures_share_weights_that_the_buffer_does_not_hold() {
         let data = builder.graph.input("data", &[1, channels, 6, 6]).unwrap();
         let wide = windows(&mut builder, data, channels, [3, 3], 1);
         let kind = PoolKind::Average { count_include_pad: true };
-        let pool = Pool { kind, kernel: [6; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
+        let pool = Pool::new(kind, [6; 2]);
         let mean = builder.add(Op::Pool(pool), &[wide]).unwrap();
         let output = windows(&mut builder, mean, 16 * channels, [1, 1], 1);
         builder.graph.outputs.push(output);
@@ -845,10 +845,7 @@ fn averages_of_planes_are_exact() {
     let average = |builder: &mut Builder, from: TensorId| {
         let [h, w] = builder.graph.shape(from)[2..] else { panic!("the tensor has lines and columns") };
         let kind = PoolKind::Average { count_include_pad: false };
-        builder.add(
-            Op::Pool(Pool { kind, kernel: [h, w], stride: [1; 2], dilation: [1; 2], padding: Padding::default() }),
-            &[from],
-        )
+        builder.add(Op::Pool(Pool::new(kind, [h, w])), &[from])
     };
     for shape in [[40, 13, 13], [70, 9, 16], [5, 32, 17], [33, 11, 1]] {
         chain(shape, |builder, data| average(builder, data).unwrap());
@@ -1039,8 +1036,7 @@ fn winograd_is_exact() {
         });
         sums[0] = builder.add(Op::Unary(Unary::Relu), &[sums[0]]).unwrap();
         let sum = builder.add(Op::Binary(Binary::Add), &sums).unwrap();
-        let pool =
-            Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [2; 2], dilation: [1; 2], padding: Padding::default() };
+        let pool = Pool { stride: [2; 2], ..Pool::new(PoolKind::Max, [2; 2]) };
         let pooled = builder.add(Op::Pool(pool), &[sum]).unwrap();
         builder.graph.outputs.push(pooled);
         for optimize in [Optimize::Size, Optimize::Prefetch] {
@@ -1144,8 +1140,7 @@ fn poolings_on_the_fly() {
         let data = builder.graph.input("data", &[1, 8, lines, 23]).unwrap();
         let parts: Vec<_> = (0..branches).map(|at| windows(&mut builder, data, 12 + at, [3, 3], 1)).collect();
         let all = builder.add(Op::Concat { axis: 1 }, &parts).unwrap();
-        let pool =
-            Pool { kind: PoolKind::Max, kernel: [3; 2], stride: [2; 2], dilation: [1; 2], padding: Padding::default() };
+        let pool = Pool { stride: [2; 2], ..Pool::new(PoolKind::Max, [3; 2]) };
         let out = builder.add(Op::Pool(pool), &[all]).unwrap();
         builder.graph.outputs.push(out);
         let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();

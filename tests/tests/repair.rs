@@ -79,8 +79,7 @@ fn poolings_are_divided_into_parts_that_fit() {
 fn unread(more: [u16; 2], padding: [u8; 2]) -> Loadable {
     let mut graph = Graph::new("unread");
     let data = graph.input("data", &[1, 11, 11, 12]).unwrap();
-    let pool =
-        Pool { kind: PoolKind::Max, kernel: [3, 4], stride: [3, 5], dilation: [1; 2], padding: Padding::default() };
+    let pool = Pool { stride: [3, 5], ..Pool::new(PoolKind::Max, [3, 4]) };
     let mut last = data;
     for (layer, kernel, stride) in [(0, [3, 4], [3, 5]), (1, [2, 2], [1, 1])] {
         let op = Op::Pool(Pool { kernel, stride, ..pool });

@@ -142,8 +142,20 @@ fn model(seed: u64) -> proto::Model {
         outputs.push(more.clone());
     }
     graph.output = outputs.iter().map(|name| info(name, &SHAPE)).collect();
+    of_graph(graph)
+}
+
+fn of_graph(graph: proto::Graph) -> proto::Model {
     let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 17 }];
     proto::Model { graph: Some(graph), opset_import, functions: Vec::new() }
+}
+
+/// The groups of a graph in half precision, without a limit of their number of nodes.
+fn divided(graph: proto::Graph) -> (Survey, Partition) {
+    let survey = survey::of_model(&of_graph(graph), None, &Options::default(), false).unwrap();
+    let compiler = Compiler::new(&NV_FULL).precision(Precision::Fp16);
+    let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+    (survey, division)
 }
 
 fn id(survey: &Survey, name: &str) -> TensorId {
@@ -314,11 +326,7 @@ fn infinities_stay_on_the_processor() {
     let same = b.node("Identity", &[&share], vec![], &SHAPE);
     let chosen = b.node("Where", &[&above, &zero, &same], vec![], &SHAPE);
     b.graph.output = vec![info(&limited, &SHAPE), info(&chosen, &SHAPE)];
-    let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 17 }];
-    let model = proto::Model { graph: Some(b.graph), opset_import, functions: Vec::new() };
-    let survey = survey::of_model(&model, None, &Options::default(), false).unwrap();
-    let compiler = Compiler::new(&NV_FULL).precision(Precision::Fp16);
-    let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+    let (survey, division) = divided(b.graph);
     let on_processor: Vec<&str> = survey
         .nodes
         .iter()
@@ -347,11 +355,7 @@ fn differences_from_the_largest_element_stay_on_the_processor() {
         x = b.node("Conv", &[&difference, &weights], vec![ints("pads", &[1; 4])], &SHAPE);
     }
     b.graph.output = vec![info(&x, &SHAPE)];
-    let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 17 }];
-    let model = proto::Model { graph: Some(b.graph), opset_import, functions: Vec::new() };
-    let survey = survey::of_model(&model, None, &Options::default(), false).unwrap();
-    let compiler = Compiler::new(&NV_FULL).precision(Precision::Fp16);
-    let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+    let (_, division) = divided(b.graph);
     let groups: Vec<_> = division.groups.iter().map(|group| &group.nodes[..]).collect();
     assert_eq!(groups, [&[0][..], &[2, 3, 4, 5]], "{:?}", division.reasons);
     let reason = division.reasons[1].as_deref().unwrap_or_default();
@@ -373,11 +377,7 @@ fn a_softmax_at_the_front_stays_on_the_processor() {
     x = b.node("Conv", &[&x, &weights], vec![ints("pads", &[1; 4])], &SHAPE);
     x = b.node("Softmax", &[&x], vec![axis], &SHAPE);
     b.graph.output = vec![info(&x, &SHAPE)];
-    let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 17 }];
-    let model = proto::Model { graph: Some(b.graph), opset_import, functions: Vec::new() };
-    let survey = survey::of_model(&model, None, &Options::default(), false).unwrap();
-    let compiler = Compiler::new(&NV_FULL).precision(Precision::Fp16);
-    let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+    let (_, division) = divided(b.graph);
     let groups: Vec<_> = division.groups.iter().map(|group| &group.nodes[..]).collect();
     assert_eq!(groups, [&[0][..], &[3, 4]], "{:?}", division.reasons);
     for number in [1, 2] {

@@ -113,16 +113,12 @@ impl Builder<'_> {
             return Ok(());
         }
         if let ir::PoolKind::Average { count_include_pad } = pool.kind {
-            if !large {
-                let (op, weights) = op(pool.kernel, pool.stride, pool.padding);
-                return self.depthwise(node, op, weights, input, output);
-            }
             if !count_include_pad && pool.padding != ir::Padding::default() {
                 let reason = format!("an average over windows of {:?} that does not count padding", pool.kernel);
                 return Err(reason);
             }
             let [tall, wide] = pool.kernel;
-            if tall == 1 || wide == 1 {
+            if !large || tall == 1 || wide == 1 {
                 let (op, weights) = op(pool.kernel, pool.stride, pool.padding);
                 return self.depthwise(node, op, weights, input, output);
             }
@@ -154,7 +150,7 @@ impl Builder<'_> {
             for (size, (kernel, before, after)) in size.iter_mut().zip([rows, columns]) {
                 *size = *size + before + after + 1 - kernel;
             }
-            let inner = Pool { kind: pool.kind, kernel, stride: [1; 2], dilation: [1; 2], padding };
+            let inner = Pool { padding, ..Pool::new(pool.kind, kernel) };
             let maxima = self.net.tensor(format!("{name} maxima"), [shape[0], size[0] as u32, size[1] as u32], range);
             self.step(node, Kind::Pool(inner), &[input], Vec::new(), maxima);
             input = maxima;

@@ -201,13 +201,7 @@ mod tests {
         let c = conv(&mut graph, b, "project", 24, 1, 1);
         let sum = graph.add("sum", Op::Binary(Binary::Add), &[c, a], "sum").unwrap();
         let sum = relu(&mut graph, sum, "block");
-        let pool = Pool {
-            kind: PoolKind::Average { count_include_pad: false },
-            kernel: [6, 6],
-            stride: [6, 6],
-            dilation: [1; 2],
-            padding: Padding::default(),
-        };
+        let pool = Pool { stride: [6, 6], ..Pool::new(PoolKind::Average { count_include_pad: false }, [6, 6]) };
         let pooled = graph.add("pool", Op::Pool(pool), &[sum], "pool").unwrap();
         let out = conv(&mut graph, pooled, "logits", 10, 1, 1);
         graph.outputs.push(out);
@@ -259,8 +253,7 @@ mod tests {
         let mut graph = Graph::new("constant");
         graph.input("x", &[1, 1, 2, 2]).unwrap();
         let constant = graph.add_constant("w", &[1, 1, 2, 2], vec![1.0; 4]).unwrap();
-        let pool =
-            Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
+        let pool = Pool::new(PoolKind::Max, [2; 2]);
         let y = graph.add("pooling", Op::Pool(pool), &[constant], "y").unwrap();
         graph.outputs.push(y);
         let error = compile(&graph, &crate::ir::Ranges::new(), &Options::new(&NV_SMALL)).unwrap_err().to_string();

@@ -91,7 +91,7 @@ fn reshape(to: &mut impl Emit, x: TensorId, shape: &[usize]) -> Result<TensorId,
 
 fn by_pooling(to: &mut impl Emit, mut x: TensorId, reduced: &[usize], kind: PoolKind) -> Result<TensorId, String> {
     let shape = to.graph().shape(x).to_vec();
-    let pool = |kernel| Op::Pool(Pool { kind, kernel, stride: [1, 1], dilation: [1; 2], padding: Padding::default() });
+    let pool = |kernel| Op::Pool(Pool::new(kind, kernel));
     if shape.len() == 4 && reduced.iter().all(|&axis| axis >= 2) {
         let extent = |axis: usize| if reduced.contains(&axis) { shape[axis] } else { 1 };
         return to.emit(pool([extent(2), extent(3)]), &[x]);
@@ -126,10 +126,7 @@ fn mean_of_channels(to: &mut impl Emit, mut x: TensorId, reduced: &[usize]) -> R
     // Kernels that the hardware has no size for would be computed in parts, whose sums are rounded.
     if kernel.iter().any(|&side| side > LARGEST_KERNEL) {
         let kind = PoolKind::Average { count_include_pad: true };
-        x = to.emit(
-            Op::Pool(Pool { kind, kernel, stride: [1, 1], dilation: [1; 2], padding: Padding::default() }),
-            &[x],
-        )?;
+        x = to.emit(Op::Pool(Pool::new(kind, kernel)), &[x])?;
         kernel = [1, 1];
     }
     let count = shape[1] * kernel[0] * kernel[1];

@@ -188,6 +188,11 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// A pooling without padding, with a window from each element on.
+    pub fn new(kind: PoolKind, kernel: [usize; 2]) -> Self {
+        Self { kind, kernel, stride: [1; 2], dilation: [1; 2], padding: Padding::default() }
+    }
+
     /// The height and width of the window, with the elements between.
     pub fn window(&self) -> [usize; 2] {
         [0, 1].map(|axis| dilated(self.kernel[axis], self.dilation[axis]))

@@ -409,10 +409,11 @@ impl Quantizer<'_> {
         }
         if pipe.y.is_some() || pipe.table.is_some() {
             let mut y = Y::default();
-            if let Some(PostOp::With(_, other)) = pipe.y.map(|y| &step.post_ops[y]) {
+            let post = pipe.y.map(|y| &step.post_ops[y]);
+            if let Some(PostOp::With(_, other)) = post {
                 y.zero = self.scales[*other].zero;
             }
-            match pipe.y.map(|y| &step.post_ops[y]) {
+            match post {
                 Some(post @ (PostOp::With(..) | PostOp::Elements(..))) => match self.combined(step, post) {
                     Some((Combine::Mul, scale, _)) => {
                         y.mul = self.operand_of(step, post);

@@ -60,15 +60,14 @@ pub(crate) fn crop(net: &mut Net) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Padding, Pool, PoolKind};
+    use crate::ir::{Pool, PoolKind};
     use crate::net::example::{convolution, net, step};
     use crate::net::step::Kind;
 
     /// A pooling that rounds its size down leaves the last line and column of its input unread; the input of the network stays.
     #[test]
     fn what_no_window_reads_is_not_computed() {
-        let pool =
-            Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [2; 2], dilation: [1; 2], padding: Padding::default() };
+        let pool = Pool { stride: [2; 2], ..Pool::new(PoolKind::Max, [2; 2]) };
         let steps = vec![step(convolution(3, 4, 3), &[0], vec![], 1), step(Kind::Pool(pool), &[1], vec![], 2)];
         let mut net = net(&[[3, 5, 7], [4, 5, 7], [4, 2, 3]], steps);
         crop(&mut net);

@@ -370,10 +370,7 @@ fn averages_over_large_windows_are_averages_of_averages() {
         let mut builder = Builder(Graph::new("test"));
         let x = builder.0.input("x", &[1, 2, h, w]).unwrap();
         let kind = PoolKind::Average { count_include_pad: false };
-        let y = builder.node(
-            Op::Pool(Pool { kind, kernel: [h, w], stride: [1, 1], dilation: [1; 2], padding: Padding::default() }),
-            &[x],
-        );
+        let y = builder.node(Op::Pool(Pool::new(kind, [h, w])), &[x]);
         builder.0.outputs.push(y);
         simplified(builder.0)
     };
@@ -416,10 +413,7 @@ fn zeros_around_become_padding() {
     let graph = expression(|b, x| {
         let y = pad(b, x, 0.0);
         let kind = PoolKind::Average { count_include_pad: true };
-        b.node(
-            Op::Pool(Pool { kind, kernel: [3, 3], stride: [1, 1], dilation: [1; 2], padding: Padding::default() }),
-            &[y],
-        )
+        b.node(Op::Pool(Pool::new(kind, [3, 3])), &[y])
     });
     assert_eq!(ops(&simplified(graph)), ["AveragePool"]);
 }
@@ -440,13 +434,7 @@ fn islands_with_the_channels_last_have_no_moves() {
     let mut builder = Builder(Graph::new("test"));
     let x = builder.0.input("x", &[1, 2, 3, 4]).unwrap();
     let turned = builder.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[x]);
-    let pool = Pool {
-        kind: PoolKind::Average { count_include_pad: true },
-        kernel: [3, 4],
-        stride: [1, 1],
-        dilation: [1; 2],
-        padding: Padding::default(),
-    };
+    let pool = Pool::new(PoolKind::Average { count_include_pad: true }, [3, 4]);
     let mean = builder.node(Op::Pool(pool), &[x]);
     let gate = builder.node(Op::Reshape { shape: vec![1, 1, 1, 2] }, &[mean]);
     let product = builder.both(Binary::Mul, turned, gate);

@@ -496,13 +496,7 @@ impl Reader<'_> {
         };
         let average = |count_include_pad| if max { PoolKind::Max } else { PoolKind::Average { count_include_pad } };
         if l.int(4, 0) != 0 {
-            let pool = Pool {
-                kind: average(true),
-                kernel: size,
-                stride: [1, 1],
-                dilation: [1; 2],
-                padding: Padding::default(),
-            };
+            let pool = Pool::new(average(true), size);
             let y = self.emit(l, Op::Pool(pool), &[x])?;
             return self.reshaped(l, y, &[1, channels]);
         }
@@ -516,8 +510,7 @@ impl Reader<'_> {
                 }
                 kernel[axis] = size[axis] / wanted;
             }
-            let pool =
-                Pool { kind: average(true), kernel, stride: kernel, dilation: [1; 2], padding: Padding::default() };
+            let pool = Pool { stride: kernel, ..Pool::new(average(true), kernel) };
             return self.emit(l, Op::Pool(pool), &[x]);
         }
         let (kernel, stride) = (l.pair(11, 1, 0)?, l.pair(12, 2, 1)?);

@@ -27,13 +27,7 @@ impl Reader {
         let max = operator.ends_with("MaxPool");
         let average = |count_include_pad| if max { PoolKind::Max } else { PoolKind::Average { count_include_pad } };
         if operator.starts_with("Global") {
-            let pool = Pool {
-                kind: average(true),
-                kernel: size,
-                stride: [1, 1],
-                dilation: [1; 2],
-                padding: Padding::default(),
-            };
+            let pool = Pool::new(average(true), size);
             let y = self.emit(n, Op::Pool(pool), &[x])?;
             return self.without_height(n, y, rank);
         }

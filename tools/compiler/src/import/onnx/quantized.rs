@@ -10,7 +10,7 @@
 use super::convert::limits;
 use super::reader::{Node, Reader, TensorValue};
 use super::value::types;
-use crate::ir::{Binary, Op, Padding, Pool, PoolKind, Quantization, TensorId, Unary};
+use crate::ir::{Binary, Op, Pool, PoolKind, Quantization, TensorId, Unary};
 
 impl Reader {
     /// The scale and zero point in two inputs.
@@ -232,7 +232,7 @@ impl Reader {
                     };
                     let kind = PoolKind::Average { count_include_pad: true };
                     let kernel = [height, width];
-                    let pool = Pool { kind, kernel, stride: [1, 1], dilation: [1; 2], padding: Padding::default() };
+                    let pool = Pool::new(kind, kernel);
                     (self.emit(n, Op::Pool(pool), &[x])?, q)
                 }
             }

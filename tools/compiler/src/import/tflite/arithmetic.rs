@@ -5,7 +5,7 @@
 use super::file::Operator;
 use super::reader::Reader;
 use super::value::{axis, Operands, Value};
-use crate::ir::{Binary, Op, Padding, Pool, PoolKind, TensorId, Unary};
+use crate::ir::{Binary, Op, Pool, PoolKind, TensorId, Unary};
 
 impl Reader<'_> {
     pub(super) fn arithmetic(&mut self, o: &Operator<'_>, n: &str, x: &Operands) -> Result<Value, String> {
@@ -166,8 +166,7 @@ impl Reader<'_> {
             _ => PoolKind::Average { count_include_pad: true },
         };
         let negative = o.name == "REDUCE_MIN";
-        let pool =
-            |kernel| Op::Pool(Pool { kind, kernel, stride: [1, 1], dilation: [1; 2], padding: Padding::default() });
+        let pool = |kernel| Op::Pool(Pool::new(kind, kernel));
         let sign = |reader: &mut Self, id: TensorId| {
             if negative {
                 reader.emit(n, Op::Unary(Unary::Neg), &[id])
