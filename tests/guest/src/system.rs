@@ -35,6 +35,11 @@ const ERRORS: [&str; 19] = [
     "DMA-API: debugging out of memory",
 ];
 
+/// Sets whether a device that has no task stays awake.
+pub fn stay_awake(device: &Path, awake: bool) -> io::Result<()> {
+    fs::write(device.join("power/control"), if awake { "on" } else { "auto" })
+}
+
 /// The kernel's messages since some time.
 #[derive(Debug)]
 pub struct Messages(File);

@@ -110,6 +110,22 @@ fn iommu_node(tree: &str) -> Result<String> {
     bail!("QEMU's device tree has no IOMMU")
 }
 
+/// A GPIO controller whose two lines are the low bits of a word.
+fn gpios(label: &str, word: u64) -> String {
+    format!(
+        r#"
+    {label}: gpio@{word:x} {{
+        compatible = "opencores,gpio";
+        reg = <0x0 {word:#x} 0x0 0x4>;
+        reg-names = "dat";
+        ngpios = <2>;
+        gpio-controller;
+        #gpio-cells = <2>;
+    }};
+"#
+    )
+}
+
 /// The nodes of the devices on a machine with memory up to `end`.
 ///
 /// The devices alternate between exclusively reserved memory and reserved memory that the kernel may also use. Behind an IOMMU,
@@ -129,18 +145,11 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>, dma_offset: u64) -> 
             Some(path) => format!("iommus = <&{{{path}}} {:#x}>;", slot(number) << 3),
             None => format!("memory-region = <&nvdla_memory{number}>;"),
         };
+        board += &gpios(&format!("nvdla_gpio{number}"), clock);
+        board += &gpios(&format!("nvdla_power{number}"), supply);
         let _ = write!(
             board,
             r#"
-    nvdla_gpio{number}: gpio@{clock:x} {{
-        compatible = "opencores,gpio";
-        reg = <0x0 {clock:#x} 0x0 0x4>;
-        reg-names = "dat";
-        ngpios = <2>;
-        gpio-controller;
-        #gpio-cells = <2>;
-    }};
-
     nvdla_rate{number}: nvdla-rate{number} {{
         compatible = "gpio-mux-clock";
         clocks = <&nvdla_slow>, <&nvdla_fast>;
@@ -159,15 +168,6 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>, dma_offset: u64) -> 
         compatible = "snps,dw-high-reset";
         reg = <0x0 {reset:#x} 0x0 0x4>;
         #reset-cells = <1>;
-    }};
-
-    nvdla_power{number}: gpio@{supply:x} {{
-        compatible = "opencores,gpio";
-        reg = <0x0 {supply:#x} 0x0 0x4>;
-        reg-names = "dat";
-        ngpios = <2>;
-        gpio-controller;
-        #gpio-cells = <2>;
     }};
 
     nvdla_supply{number}: regulator-nvdla{number} {{

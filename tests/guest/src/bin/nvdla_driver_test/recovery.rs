@@ -14,7 +14,7 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::node::{Node, Options};
-use nvdla_guest::system::{bus_name, node_of, Messages};
+use nvdla_guest::system::{bus_name, node_of, stay_awake, Messages};
 use nvdla_guest::test_task::TestTask;
 
 use crate::edges::{die, master};
@@ -139,7 +139,7 @@ fn busy() -> Result<(), Failed> {
     let node = first()?;
     let device = node.device()?;
     let control = Control::open(&device)?;
-    fs::write(device.join("power/control"), "on")?;
+    stay_awake(&device, true)?;
     let result = (|| {
         works(&node)?;
         die(&node, &control, Knob::Hang, 1)?;
@@ -151,7 +151,7 @@ fn busy() -> Result<(), Failed> {
         inject(&device, Fault::Fatal)?;
         works(&node)
     })();
-    fs::write(device.join("power/control"), "auto")?;
+    stay_awake(&device, false)?;
     result
 }
 
@@ -166,9 +166,9 @@ fn registers() -> Result<(), Failed> {
     fs::write("/sys/bus/pci/rescan", "1")?;
     let node = Node::open(&node_of(&device)?)?;
     // A runtime suspend would remember a later state.
-    fs::write(device.join("power/control"), "on")?;
+    stay_awake(&device, true)?;
     let result = inject(&device, Fault::Fatal).and_then(|()| works(&node));
-    fs::write(device.join("power/control"), "auto")?;
+    stay_awake(&device, false)?;
     result
 }
 

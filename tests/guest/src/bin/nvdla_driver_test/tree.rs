@@ -14,7 +14,7 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob, Lines};
 use nvdla_guest::node::{now_ns, Buffer, Node, Options};
-use nvdla_guest::system::{bind, is_platform, node_of, unbind};
+use nvdla_guest::system::{bind, is_platform, node_of, stay_awake, unbind};
 use nvdla_guest::test_task::TestTask;
 use nvdla_guest::tree::{clock_enables, dma_offset, names, reserved, supply};
 
@@ -104,10 +104,10 @@ fn voltage() -> Result<(), Failed> {
         // The clock's highest rate, and not that of the start.
         equal("the clock's rate", node.usage("drm-maxfreq-dla")?, 1_000_000_000)?;
         let supply = supply(&device)?;
-        fs::write(device.join("power/control"), "on")?;
+        stay_awake(&device, true)?;
         let read = |name: &str| fs::read_to_string(supply.join(name)).map(|text| text.trim().to_string());
         let now = (read("microvolts"), read("num_users"));
-        fs::write(device.join("power/control"), "auto")?;
+        stay_awake(&device, false)?;
         equal("microvolts", now.0?.as_str(), "900000")?;
         // The driver, and the operating points for it.
         equal("users of the supply", now.1?.as_str(), "2")?;
@@ -134,12 +134,12 @@ fn asleep() -> Result<(), Failed> {
     let nodes = both()?;
     let controls = nodes.iter().map(|node| Control::open(&node.device()?)).collect::<Result<Vec<_>, _>>()?;
     // Without a choice of the operator a device has no clock anyway before the machine sleeps.
-    let choose = |choice| nodes.iter().try_for_each(|node| fs::write(node.device()?.join("power/control"), choice));
-    choose("on")?;
+    let choose = |awake| nodes.iter().try_for_each(|node| stay_awake(&node.device()?, awake));
+    choose(true)?;
     let before: Vec<_> = controls.iter().map(|control| control.counts().stops).collect();
     let slept = crate::sleep::sleep();
     let after: Vec<_> = controls.iter().map(|control| (control.counts().stops, control.lines())).collect();
-    choose("auto")?;
+    choose(false)?;
     slept?;
     for ((node, before), (stops, lines)) in nodes.iter().zip(before).zip(after) {
         equal("times that the clock has stopped", stops - before, 1)?;
@@ -166,7 +166,7 @@ fn hang() -> Result<(), Failed> {
         let device = node.device()?;
         let control = Control::open(&device)?;
         // A device that wakes is reset too.
-        fs::write(device.join("power/control"), "on")?;
+        stay_awake(&device, true)?;
         let before = control.counts().resets;
         control.set(Knob::Hang, 1);
         let options = Options { deadline_ns: now_ns() + 200_000_000, ..Options::default() };
@@ -174,7 +174,7 @@ fn hang() -> Result<(), Failed> {
         let end = node.wait(sequence, 20);
         let worked = works(&node);
         let resets = control.counts().resets - before;
-        fs::write(device.join("power/control"), "auto")?;
+        stay_awake(&device, false)?;
         equal("the task's end", end?, -libc::ETIMEDOUT)?;
         worked?;
         equal("resets of a hang", resets, 1)?;
