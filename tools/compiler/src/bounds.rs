@@ -4,7 +4,7 @@
 //! graph. A softmax lies between 0 and 1, a tensor behind a ReLU is not negative, and a quantized tensor lies between the values of
 //! its least and its greatest integer.
 
-use crate::ir::{Binary, Graph, Op, PadMode, Padding, PoolKind, Preprocess, TensorId, Unary};
+use crate::ir::{Binary, Graph, Op, PadMode, Padding, PoolKind, Preprocess, ResizeMode, Taps, TensorId, Unary};
 
 /// The least and the greatest value of a tensor; infinite where nothing is known.
 pub type Bounds = (f32, f32);
@@ -61,6 +61,11 @@ pub(crate) fn bounds_from(graph: &Graph, known: impl Fn(TensorId) -> Option<Boun
                 }
             }
             Op::Pad { mode: PadMode::Constant(value), .. } => joined([x, (*value, *value)]),
+            // The weights of a cubic resize are negative in part, so it goes beyond the values that it reads.
+            Op::Resize(resize) if matches!(resize.mode, ResizeMode::Cubic(_)) => {
+                let size = graph.shape(node.inputs[0]);
+                (0..2).fold(x, |x, axis| joined(resize.taps(axis, size[2 + axis]).iter().map(|taps| weighted(taps, x))))
+            }
             Op::Pad { .. }
             | Op::Resize(_)
             | Op::DepthToSpace { .. }
@@ -143,6 +148,12 @@ fn of_unary(unary: Unary, (low, high): Bounds) -> Bounds {
 fn product((a, b): Bounds, (c, d): Bounds) -> Bounds {
     let times = |a: f32, b: f32| if a == 0.0 || b == 0.0 { 0.0 } else { a * b };
     of_values(&[times(a, c), times(a, d), times(b, c), times(b, d)])
+}
+
+/// The bounds of a sum of elements with weights.
+fn weighted(taps: &Taps, x: Bounds) -> Bounds {
+    let terms = taps.weights.iter().map(|&weight| product((weight, weight), x));
+    terms.fold((0.0, 0.0), |sum, term| (sum.0 + term.0, sum.1 + term.1))
 }
 
 fn of_binary(binary: Binary, a: Bounds, b: Bounds, same: bool) -> Bounds {

@@ -5,7 +5,7 @@
 use crate::build::nodes::Builder;
 use crate::float;
 use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
-use crate::net::step::{Combine, Convolution, Elements, Kind, Pipe, PostOp, Tensor, TensorId};
+use crate::net::step::{ends_at_limit, Combine, Convolution, Elements, Kind, Pipe, PostOp, Tensor, TensorId};
 use crate::numbers::tails;
 use crate::target::UNKNOWN;
 
@@ -214,6 +214,7 @@ impl Builder<'_> {
         let mut kind = kind;
         // If readers share the output's scale, the output cannot have a separate one.
         let own = self.net.integers
+            && ends_at_limit(self.net.tensors[output].range, &post_ops)
             && (output >= self.graph.tensors.len()
                 || self.graph.users(ir::TensorId(output)).all(|user| {
                     matches!(
@@ -422,7 +423,7 @@ impl Builder<'_> {
         let Tensor { name, shape, range, .. } = self.net.tensors[b].clone();
         let range = range
             .filter(|range| range.min > 0.0 || range.max < 0.0)
-            .ok_or("a division by a tensor whose values may be near 0")?;
+            .ok_or("a division by a tensor whose values may be near 0, unless samples show that they are not")?;
         let inverse = Some(Range::of(1.0 / range.max, 1.0 / range.min));
         let inverse = self.net.tensor(format!("{name} reciprocal"), shape, inverse);
         let table = PostOp::Table(Unary::Reciprocal.into(), range.min, range.max);

@@ -181,12 +181,54 @@ impl Builder<'_> {
         let like = self.net.tensors[node.output.0].shape;
         debug_assert_eq!(like.iter().product::<u32>() as usize, shape.iter().product::<usize>());
         let whole = self.net.tensor(format!("{name} extended"), like, range);
+        let extents = [&vec![1; shape.len() - self.graph.shape(small).len()], self.graph.shape(small)].concat();
+        if let [1, planes @ ..] = &extents[..] {
+            let own = self.net.tensors[small.0].shape;
+            if shape.len() == 4 && shape[0] == 1 && planes.iter().zip(own).all(|(&extent, own)| extent == own as usize)
+            {
+                return self.repeated(node, small.0, whole);
+            }
+        }
         let zeros =
             Operand { tensor: 0, shape: shape.to_vec(), constant: Some(vec![0.0; shape.iter().product()].into()) };
         let operand = Operand { tensor: small.0, shape: self.graph.shape(small).to_vec(), constant: None };
         let reason = "the operands have different shapes, and neither is one value per channel".to_owned();
         self.linear(node, &Op::Binary(ir::Binary::Add), &[operand, zeros], (whole, shape), reason)?;
         Ok(whole)
+    }
+
+    /// Repeats the lines, columns and channels of which a tensor has one. Channels repeat by a convolution with weights of 1.
+    fn repeated(&mut self, node: &ir::Node, x: TensorId, whole: TensorId) -> Result<TensorId, String> {
+        let Tensor { name, shape: [kernels, lines, columns], range, .. } = self.net.tensors[whole].clone();
+        let [channels, h, w] = self.net.tensors[x].shape;
+        if channels == kernels {
+            self.repeat(node, x, whole);
+            return Ok(whole);
+        }
+        let mut plane = x;
+        if [h, w] != [lines, columns] {
+            plane = self.net.tensor(format!("{name} plane"), [channels, lines, columns], range);
+            self.repeat(node, x, plane);
+        }
+        let kernels = kernels as usize;
+        let op = ir::Convolution { group: 1, ..ir::Convolution::per_channel(1, ir::Padding::default()) };
+        let conv = Convolution { op, kernels, weights: vec![1.0; kernels].into(), bias: vec![0.0; kernels] };
+        self.convolve(node, conv, plane, whole)?;
+        Ok(whole)
+    }
+
+    /// Repeats each element of a tensor as often as the other has more lines and columns. One column that becomes many does so
+    /// before its lines repeat, because there is an operation per column and per line.
+    pub(crate) fn repeat(&mut self, node: &ir::Node, mut x: TensorId, output: TensorId) {
+        let ([c, h, w], Tensor { name, shape: [_, lines, columns], range, .. }) =
+            (self.net.tensors[x].shape, self.net.tensors[output].clone());
+        let mut by = [lines / h, columns / w];
+        if w == 1 && by.iter().all(|&by| by > 2) {
+            let line = self.net.tensor(format!("{name} columns"), [c, h, columns], range);
+            self.step(node, Kind::Repeat([1, by[1]]), &[x], Vec::new(), line);
+            (x, by) = (line, [by[0], 1]);
+        }
+        self.step(node, Kind::Repeat(by), &[x], Vec::new(), output);
     }
 
     /// A convolution, in parts if its kernels are larger than the hardware's, or too far dilated. Each part has a part of the

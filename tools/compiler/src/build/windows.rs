@@ -374,8 +374,11 @@ impl Builder<'_> {
         let ([_, h, w], [_, out_h, out_w]) = (self.net.tensors[x].shape, self.net.tensors[out].shape);
         let same = resize.scales.iter().all(|scale| (scale - 1.0).abs() < f32::EPSILON);
         if [out_h, out_w] == [h, w] && same || [h, w] == [1, 1] {
-            let factors = [out_h / h, out_w / w];
-            self.simple(node, if factors == [1, 1] { Kind::Same } else { Kind::Repeat(factors) }, Vec::new());
+            if [out_h, out_w] == [h, w] {
+                self.simple(node, Kind::Same, Vec::new());
+            } else {
+                self.repeat(node, x, out);
+            }
             return Ok(());
         }
         let taps = [resize.taps(0, h as usize), resize.taps(1, w as usize)];

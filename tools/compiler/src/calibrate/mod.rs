@@ -17,7 +17,9 @@ use rayon::prelude::*;
 use crate::bounds::bounds_from;
 use crate::equalize::{planes, Sets};
 use crate::float;
-use crate::ir::{zero_point, Graph, Node, Op, PadMode, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
+use crate::ir::{
+    zero_point, Graph, Node, Op, PadMode, PoolKind, Quantization, Range, Ranges, ResizeMode, Tensor, TensorId, Unary,
+};
 use crate::quantize::{round_plane, LARGEST};
 use histogram::Histogram;
 pub use histogram::Method;
@@ -314,13 +316,14 @@ fn keeps_values(op: &Op) -> bool {
         | Op::Reshape { .. }
         | Op::Transpose { .. }
         | Op::ChannelPermutation { .. } => true,
+        Op::Resize(resize) => matches!(resize.mode, ResizeMode::Nearest(_)),
         _ => false,
     }
 }
 
-/// Whether an operator only limits or chooses values, so that its input needs only the range of its output.
+/// Whether an operator only limits or chooses values, so that its inputs need only the range of its output.
 fn limits_values(op: &Op) -> bool {
-    keeps_values(op) && !matches!(op, Op::Slice { .. })
+    keeps_values(op) || matches!(op, Op::Concat { .. })
 }
 
 /// Derives ranges from those of neighbours, where operators only move or limit values.
@@ -333,8 +336,7 @@ fn derive(graph: &Graph, ranges: &mut Ranges) {
         }
     }
     // A tensor that only limits use needs only the ranges of their outputs.
-    for node in graph.nodes.iter().rev() {
-        let x = node.inputs[0];
+    for &x in graph.nodes.iter().rev().flat_map(|node| &node.inputs) {
         if ranges.get(x).is_some() || graph.outputs.contains(&x) || graph.constant(x).is_some() {
             continue;
         }

@@ -24,6 +24,23 @@ fn measured(method: Method) -> Ranges {
     measure(&graph(), [Ok(vec![sample(2.0)]), Ok(vec![sample(40.0)])], method).unwrap()
 }
 
+/// An input of a quantized model whose parts are joined and then rounded has the range of what is rounded.
+#[test]
+fn parts_that_are_joined_have_the_range_of_the_whole() {
+    let mut graph = Graph::new("test");
+    let x = graph.input("x", &[1, 4, 2, 2]).unwrap();
+    let part = |start| Op::Slice { starts: vec![0, start, 0, 0], steps: vec![1; 4], lengths: vec![1, 2, 2, 2] };
+    let a = graph.add("a", part(0), &[x], "a").unwrap();
+    let b = graph.add("b", part(2), &[x], "b").unwrap();
+    let joined = graph.add("joined", Op::Concat { axis: 1 }, &[b, a], "joined").unwrap();
+    let last = graph.add("rounded", Op::Unary(Unary::Clip(-64.0, 63.5)), &[joined], "rounded").unwrap();
+    let q = Quantization { scale: vec![0.5], zero_point: vec![0], axis: None, limits: (-128, 127) };
+    graph.tensors[last.0].quantization = Some(q);
+    graph.outputs.push(last);
+    let ranges = complete(&graph, of_model(&graph), None);
+    assert_eq!(ranges.get(x).unwrap().span, (-64.0, 63.5));
+}
+
 #[test]
 fn the_largest_value_is_127() {
     let ranges = measured(Method::Max);

@@ -2,7 +2,7 @@
 
 //! Reductions, as poolings over all of the reduced dimensions.
 
-use crate::ir::{Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, TensorId, Unary};
+use crate::ir::{Binary, BlockOrder, Convolution, Graph, Op, Padding, Pool, PoolKind, TensorId, Unary};
 use crate::target::LARGEST_KERNEL;
 
 /// A reader that adds nodes for one node of its file.
@@ -30,12 +30,42 @@ pub(super) enum Reduction {
 }
 
 /// Reduces some dimensions of a tensor. They stay, with the size 1.
+///
+/// Where arithmetic alone is between a transposition and the reduction, as TensorFlow's exporters write it, the dimensions are those
+/// before the transposition.
 pub(super) fn reduce(
     to: &mut impl Emit,
     mut x: TensorId,
     reduced: &[usize],
     reduction: Reduction,
 ) -> Result<TensorId, String> {
+    let Some(perm) = turned(to.graph(), x) else { return straight(to, x, reduced, reduction) };
+    let mut inverse = vec![0; perm.len()];
+    perm.iter().enumerate().for_each(|(k, &axis)| inverse[axis] = k);
+    x = to.emit(Op::Transpose { perm: inverse }, &[x])?;
+    let mut before: Vec<usize> = reduced.iter().map(|&axis| perm[axis]).collect();
+    before.sort_unstable();
+    x = straight(to, x, &before, reduction)?;
+    to.emit(Op::Transpose { perm }, &[x])
+}
+
+/// The transposition of which a tensor is a function, element by element.
+fn turned(graph: &Graph, mut x: TensorId) -> Option<Vec<usize>> {
+    loop {
+        let node = graph.node(graph.producer(x)?);
+        match &node.op {
+            Op::Transpose { perm } => return Some(perm.clone()),
+            Op::Unary(_) | Op::Binary(_) => {
+                let same = |id: &TensorId| graph.constant(*id).is_none() && graph.shape(*id) == graph.shape(x);
+                x = node.inputs.iter().copied().find(same)?;
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Reduces some dimensions as they are.
+fn straight(to: &mut impl Emit, mut x: TensorId, reduced: &[usize], reduction: Reduction) -> Result<TensorId, String> {
     let shape = to.graph().shape(x).to_vec();
     let count: usize = reduced.iter().map(|&axis| shape[axis]).product();
     let kind = match reduction {
@@ -99,10 +129,17 @@ fn by_pooling(to: &mut impl Emit, mut x: TensorId, reduced: &[usize], kind: Pool
     if shape.len() == 4 && shape[0] == 1 && reduced.contains(&1) && matches!(kind, PoolKind::Average { .. }) {
         return mean_of_channels(to, x, reduced);
     }
-    if let ([_, _, lines, columns], [.., 2, 3], PoolKind::Max) = (&shape[..], reduced, kind) {
-        if lines * columns > 1 {
+    if let (&[1, _, lines, columns], [1, planes @ ..], PoolKind::Max) = (&shape[..], reduced, kind) {
+        let kernel = [(2, lines), (3, columns)].map(|(axis, size)| if planes.contains(&axis) { size } else { 1 });
+        if kernel != [1, 1] {
             // The greatest of each plane, and the greatest of these.
-            x = to.emit(pool([*lines, *columns]), &[x])?;
+            x = to.emit(pool(kernel), &[x])?;
+        }
+        return greatest_of_channels(to, x);
+    }
+    if let (&[_, _, lines, columns], [.., 2, 3], PoolKind::Max) = (&shape[..], reduced, kind) {
+        if lines * columns > 1 {
+            x = to.emit(pool([lines, columns]), &[x])?;
             return by_pooling(to, x, reduced, kind);
         }
     }
@@ -117,6 +154,23 @@ fn by_pooling(to: &mut impl Emit, mut x: TensorId, reduced: &[usize], kind: Pool
     let lines: usize = reduced.iter().map(|&axis| shape[axis]).product::<usize>() / columns;
     x = reshape(to, x, &[1, outer, lines, columns])?;
     to.emit(pool([lines, columns]), &[x])
+}
+
+/// The greatest of the channels. Four of them become a block of two lines and two columns, which a pooling reduces, until one is left.
+fn greatest_of_channels(to: &mut impl Emit, mut x: TensorId) -> Result<TensorId, String> {
+    loop {
+        let channels = to.graph().shape(x)[1];
+        if channels == 1 {
+            return Ok(x);
+        }
+        if !channels.is_multiple_of(4) {
+            // The last one repeats.
+            let from = (0..channels.next_multiple_of(4)).map(|k| k.min(channels - 1)).collect();
+            x = to.emit(Op::ChannelPermutation { from }, &[x])?;
+        }
+        x = to.emit(Op::DepthToSpace { block: 2, order: BlockOrder::Dcr }, &[x])?;
+        x = to.emit(Op::Pool(Pool { stride: [2, 2], ..Pool::new(PoolKind::Max, [2, 2]) }), &[x])?;
+    }
 }
 
 /// The mean over the channels, and over lines and columns if these are reduced too: a convolution with equal weights.

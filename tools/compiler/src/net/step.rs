@@ -494,7 +494,8 @@ impl Net {
             let range = self.tensors[id].range.filter(|range| range.given && self.integers && !self.tensors[id].wide);
             range.is_some_and(|range| zero_point(range.span).1 != 0)
         };
-        Pipe::assign(config, conv, post_ops, may_saturate(self, output), has_zero)
+        let saturates = may_saturate(self, output) && ends_at_limit(self.tensors[output].range, post_ops);
+        Pipe::assign(config, conv, post_ops, saturates, has_zero)
     }
 
     /// Adds a tensor like another one.
@@ -507,6 +508,15 @@ impl Net {
     pub fn tensor(&mut self, name: String, shape: [u32; 3], range: Option<Range>) -> TensorId {
         self.tensors.push(Tensor { name, shape, range, wide: false });
         self.tensors.len() - 1
+    }
+}
+
+/// Whether integers around 0 whose largest is the last limit hold the values below 0, too.
+pub(crate) fn ends_at_limit(range: Option<Range>, post_ops: &[PostOp]) -> bool {
+    match (range, post_ops) {
+        (Some(_), [.., PostOp::Relu, PostOp::Most(_)]) => true,
+        (Some(range), [.., PostOp::Most(limit)]) => range.span.0 >= -limit * 128.0 / 127.0,
+        _ => true,
     }
 }
 

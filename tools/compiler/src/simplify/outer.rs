@@ -196,7 +196,7 @@ fn reshaped_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
     let last = with_functions(graph, id).pop()?;
     let reader = graph.node(graph.users(last).next()?);
     let to = graph.shape(reader.output);
-    let fits = matches!(reader.op, Op::Reshape { .. }) && to.len() == 4 && to[0] == shape[0];
+    let fits = matches!(reader.op, Op::Reshape { .. }) && to.len() == 4 && (to[0] == shape[0] || to[0] == 1);
     fits.then(|| Reshaped::new(name, shape, to))
 }
 

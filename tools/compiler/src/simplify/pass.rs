@@ -225,8 +225,11 @@ impl<'a> Pass<'a> {
     /// Whether a node limits integers of a quantized model that have been moved since they were limited in the same way.
     fn limited_before(&self, k: usize) -> bool {
         let (mut at, y) = (self.inputs(k)[0], self.output(k));
-        let limits = |node: &Node| matches!(node.op, Op::Unary(Unary::Clip(..)));
-        let Some(own) = self.graph.tensor(y).quantization.as_ref().filter(|_| limits(&self.graph.nodes[k])) else {
+        let limits = |node: &Node| match node.op {
+            Op::Unary(Unary::Clip(low, high)) => Some((low, high)),
+            _ => None,
+        };
+        let (Some(own), Some((low, high))) = (&self.graph.tensor(y).quantization, limits(&self.graph.nodes[k])) else {
             return false;
         };
         while let Some(maker) = self.origin(at).map(|maker| &self.graph.nodes[maker]) {
@@ -235,8 +238,10 @@ impl<'a> Pass<'a> {
             }
             at = maker.inputs[0];
         }
-        let maker = self.producer[at.0].map(|maker| &self.graph.nodes[maker]);
-        self.graph.tensor(at).quantization.as_ref() == Some(own) && maker.is_some_and(limits)
+        // A Relu or a Clip between both may have become a part of the later limits.
+        let before = self.producer[at.0].and_then(|maker| limits(&self.graph.nodes[maker]));
+        self.graph.tensor(at).quantization.as_ref() == Some(own)
+            && before.is_some_and(|(from, to)| low <= from && to <= high)
     }
 
     /// Normalises arithmetic with constants: the constant is second, and there is no subtraction of or division by a constant.

@@ -448,6 +448,31 @@ fn islands_with_the_channels_last_have_no_moves() {
     assert_eq!(names, ["AveragePool", "Mul", "Concat", "Pad"]);
 }
 
+/// A Relu between two tensors with the same scale stays, because the scale has negative values.
+#[test]
+fn a_relu_between_equal_scales_stays() {
+    let mut builder = Builder(Graph::new("test"));
+    let rounded = |builder: &mut Builder, id: TensorId| {
+        let q = Quantization { scale: vec![0.5], zero_point: vec![0], axis: None, limits: (-128, 127) };
+        let (low, high) = q.values()[0];
+        let id = builder.unary(Unary::Clip(low, high), id);
+        builder.0.tensors[id.0].quantization = Some(q);
+        id
+    };
+    let x = builder.0.input("x", &[1, 1, 1, 4]).unwrap();
+    let first = rounded(&mut builder, x);
+    let relu = builder.unary(Unary::Relu, first);
+    let second = rounded(&mut builder, relu);
+    let moved = builder.node(Op::Transpose { perm: vec![0, 3, 2, 1] }, &[second]);
+    let third = rounded(&mut builder, moved);
+    let last = builder.unary(Unary::Abs, third);
+    builder.0.outputs.push(last);
+    let graph = simplified(builder.0);
+    let found = float::run(&graph, &[vec![-80.0, -1.2, 1.2, 80.0]], &mut |_, _| {}).unwrap();
+    assert_eq!(found, [[0.0, 0.0, 1.0, 63.5]]);
+    assert_eq!(ops(&graph).iter().filter(|op| **op == "Clip").count(), 2);
+}
+
 /// Two heads that are turned, reshaped and joined, with a function behind: both become outputs, and the moves are left to the user. A
 /// quantized model rounds each of these tensors.
 #[test]

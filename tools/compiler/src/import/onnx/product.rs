@@ -286,6 +286,21 @@ impl Reader {
         let weights = self.reshape(n, b, &[c, k])?;
         let weights = self.transpose(n, weights, &[1, 0])?;
         let weights = self.reshape(n, weights, &[k, c, 1, 1])?;
+        let op =
+            Convolution { group: 1, kernel: [1, 1], stride: [1, 1], dilation: [1, 1], padding: Padding::default() };
+        let shape: Vec<usize> = outer.iter().copied().chain([k]).collect();
+        if let [ref batch @ .., lines, columns] = *outer {
+            if !batch.is_empty() {
+                // Pixels whose channels are last.
+                let batch = batch.iter().product();
+                let mut x = self.reshape(n, a, &[batch, lines, columns, last])?;
+                x = self.transpose(n, x, &[0, 3, 1, 2])?;
+                let operands: Vec<_> = [x, weights].into_iter().chain(bias).collect();
+                let mut y = self.emit(n, Op::Convolution(op), &operands)?;
+                y = self.transpose(n, y, &[0, 2, 3, 1])?;
+                return self.reshape(n, y, &shape);
+            }
+        }
         // Lines become columns of pixels, unless each line is a separate image.
         let (batch, lines) = match *outer {
             [] => (1, 1),
@@ -295,13 +310,10 @@ impl Reader {
         let mut x = self.reshape(n, a, &[batch, lines, last])?;
         x = self.transpose(n, x, &[0, 2, 1])?;
         x = self.reshape(n, x, &[batch, last, lines, 1])?;
-        let op =
-            Convolution { group: 1, kernel: [1, 1], stride: [1, 1], dilation: [1, 1], padding: Padding::default() };
         let operands: Vec<_> = [x, weights].into_iter().chain(bias).collect();
         let mut y = self.emit(n, Op::Convolution(op), &operands)?;
         y = self.reshape(n, y, &[batch, k, lines])?;
         y = self.transpose(n, y, &[0, 2, 1])?;
-        let shape: Vec<usize> = outer.iter().copied().chain([k]).collect();
         self.reshape(n, y, &shape)
     }
 }

@@ -607,3 +607,57 @@ fn choices_by_comparisons_are_read() {
     let nodes = vec![node("Less", &["conv", "limit"], "mask"), node("Where", &["mask", "conv", "infinite"], "y")];
     assert!(refusal(&model(nodes, infinite, "y"), "y").contains("infinite"));
 }
+
+/// Reductions and products behind a transposition, as TensorFlow's exporters write them, move no elements, and are what loops compute.
+#[test]
+fn pixels_whose_channels_are_last_are_not_moved() {
+    let perm = |ints: Vec<i64>| vec![proto::Attribute { name: "perm".into(), ints, ..Default::default() }];
+    let turned = || proto::Node { attribute: perm(vec![0, 2, 3, 1]), ..node("Transpose", &["conv"], "last") };
+    let reduces = |operator: &str, axes: Vec<i64>| {
+        let keep = proto::Attribute { name: "keepdims".into(), i: 0, ..Default::default() };
+        let axes = proto::Attribute { name: "axes".into(), ints: axes, ..Default::default() };
+        proto::Node { attribute: vec![keep, axes], ..node(operator, &["relu"], "y") }
+    };
+    let mut random = Random::new(5);
+    let x: Vec<f32> = (0..32).map(|_| random.real()).collect();
+    let constants = || {
+        let weights = tensor("w", &[3, 2, 1, 1], &[0.5, 1.0, -1.0, 0.25, 2.0, -0.5]);
+        vec![weights, tensor("m", &[3, 2], &[1.0, 2.0, -1.0, 0.5, 0.25, -2.0])]
+    };
+    let conv = |k: usize, at: usize| {
+        let w = [[0.5, 1.0], [-1.0, 0.25], [2.0, -0.5]][k];
+        (w[0] * x[at] + w[1] * x[at + 16]).max(0.0)
+    };
+    let runs = |nodes: Vec<proto::Node>| {
+        let mut model = model(nodes, constants(), "y");
+        model.graph.as_mut().unwrap().initializer.remove(0);
+        let mut graph = reads(&model).unwrap();
+        let found = float::run(&graph, std::slice::from_ref(&x), &mut |_, _| {}).unwrap().remove(0);
+        crate::simplify::simplify(&mut graph);
+        let same = float::run(&graph, std::slice::from_ref(&x), &mut |_, _| {}).unwrap().remove(0);
+        assert!(found.iter().zip(&same).all(|(a, b)| (a - b).abs() < 1e-5));
+        let moves = |op: &Op| matches!(op, Op::Transpose { .. });
+        (found, graph.nodes.into_iter().map(|node| node.op).filter(moves).count())
+    };
+    let relu = || node("Relu", &["last"], "relu");
+    let near = |found: &[f32], expected: &[f32]| {
+        assert_eq!(found.len(), expected.len());
+        assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{found:?}, {expected:?}");
+    };
+    let (means, moved) = runs(vec![turned(), relu(), reduces("ReduceMean", vec![1, 2])]);
+    let mean = |k: usize| (0..16).map(|at| conv(k, at)).sum::<f32>() / 16.0;
+    near(&means, &[mean(0), mean(1), mean(2)]);
+    assert_eq!(moved, 0);
+    let (greatest, moved) = runs(vec![turned(), relu(), reduces("ReduceMax", vec![3])]);
+    let most: Vec<f32> = (0..16).map(|at| conv(0, at).max(conv(1, at)).max(conv(2, at))).collect();
+    near(&greatest, &most);
+    assert_eq!(moved, 0);
+    let back = proto::Node { attribute: perm(vec![0, 3, 1, 2]), ..node("Transpose", &["product"], "y") };
+    let (products, moved) = runs(vec![turned(), relu(), node("MatMul", &["relu", "m"], "product"), back]);
+    let product = |n: usize, at: usize| {
+        let m = [[1.0, 2.0], [-1.0, 0.5], [0.25, -2.0]];
+        (0..3).map(|k| m[k][n] * conv(k, at)).sum::<f32>()
+    };
+    near(&products, &(0..2).flat_map(|n| (0..16).map(move |at| product(n, at))).collect::<Vec<f32>>());
+    assert_eq!(moved, 0);
+}

@@ -5,7 +5,25 @@
 use super::file::Operator;
 use super::reader::Reader;
 use super::value::{axis, Operands, Value};
-use crate::ir::{Binary, Op, Pool, PoolKind, TensorId, Unary};
+use crate::import::reduce::{reduce, Emit, Reduction};
+use crate::ir::{Binary, Graph, Op, Pool, PoolKind, TensorId, Unary};
+
+/// The reader at an operator.
+struct At<'a, 'b>(&'a mut Reader<'b>, &'a str);
+
+impl Emit for At<'_, '_> {
+    fn graph(&self) -> &Graph {
+        &self.0.graph
+    }
+
+    fn emit(&mut self, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
+        self.0.emit(self.1, op, inputs)
+    }
+
+    fn constant(&mut self, shape: &[usize], values: Vec<f32>) -> Result<TensorId, String> {
+        self.0.emit_constant(self.1, shape, values)
+    }
+}
 
 impl Reader<'_> {
     pub(super) fn arithmetic(&mut self, o: &Operator<'_>, n: &str, x: &Operands) -> Result<Value, String> {
@@ -179,6 +197,13 @@ impl Reader<'_> {
             let window = |k: usize| if axes.contains(&k) { shape[k] } else { 1 };
             let from = sign(self, image.id)?;
             let id = if count > 1 { self.emit(n, pool([window(1), window(2)]), &[from])? } else { from };
+            self.value(id, true)
+        } else if rank == 4 && shape[0] == 1 && !axes.contains(&0) {
+            let image = self.ordered(n, value, true)?;
+            let first: Vec<usize> = [1, 2, 3].into_iter().filter(|&k| axes.contains(&[3, 1, 2][k - 1])).collect();
+            let from = sign(self, image.id)?;
+            let reduction = if kind == PoolKind::Max { Reduction::Max } else { Reduction::Mean };
+            let id = reduce(&mut At(self, n), from, &first, reduction)?;
             self.value(id, true)
         } else {
             // The reduced dimensions are moved to the end, as lines.
