@@ -1135,6 +1135,55 @@ fn parts_of_one_tensor_are_joined_in_place() {
     }
 }
 
+/// Convolutions of one tensor, with other layers between them, read it once if the convolution buffer holds it: tensors from one element
+/// to more than the buffer has, windows and strides of all kinds, and poolings and sums behind some of them.
+#[test]
+fn convolutions_of_a_tensor_read_it_once() {
+    let (mut reuse, mut elements) = (0, 0);
+    let count = for_each_graph(70, |seed| {
+        let config = Config::ALL[seed as usize % Config::ALL.len()];
+        let mut random = Random::new(seed + 9000);
+        let mut builder = Builder::new("siblings", seed);
+        let most = [4, 14, 40][random.below(3)];
+        let [height, width] = [0; 2].map(|_| random.between(1, most));
+        let data = builder.graph.input("data", &[1, random.between(1, 40), height, width]).unwrap();
+        let kernels = random.between(1, 64);
+        let shared = windows(&mut builder, data, kernels, [1, 1], 1);
+        let (stride, kernels) = (random.between(1, 2), random.between(1, 70));
+        let mut parts = Vec::new();
+        for _ in 0..random.between(2, 4) {
+            let kernel = [0; 2].map(|_| 1 + 2 * random.below(3));
+            let mut part = windows(&mut builder, shared, kernels, kernel, stride);
+            if random.one_in(3) {
+                part = builder.add(Op::Unary(Unary::Relu), &[part]).unwrap();
+            }
+            if random.one_in(3) {
+                part = windows(&mut builder, part, kernels, [3, 3], 1);
+            }
+            parts.push(part);
+        }
+        let mut output = parts[0];
+        for &part in &parts[1..] {
+            output = match random.below(2) {
+                0 => builder.add(Op::Binary(Binary::Add), &[output, part]).unwrap(),
+                _ => windows(&mut builder, part, kernels, [1, 1], 1),
+            };
+            builder.graph.outputs.push(output);
+        }
+        // Memory that is slower than the multipliers, or as fast.
+        let conditions = Conditions { dram: [1.0, 20.0][random.below(2)], ..Conditions::default() };
+        let sram = if config.secondary_memif && random.one_in(3) { 8 << 10 } else { 0 };
+        let options = Options { conditions, sram, ..Options::new(config) };
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &options).unwrap();
+        let loadable = Loadable::from_bytes(compiled.loadable.clone()).unwrap();
+        let reuses = |of: &NetworkOperation| matches!(&of.operation, Operation::Conv(op) if op.data_reuse);
+        reuse += usize::from(operations(&loadable).unwrap().iter().any(reuses));
+        elements += check(&compiled, config, &mut random, &format!("graph {seed}"));
+    });
+    println!("{reuse} of {count} graphs read an input once for several convolutions; {elements} elements compared");
+    assert!(reuse * 4 > count, "{reuse} graphs");
+}
+
 /// Steps with one function share a lookup table where their outputs are alike, and others have one of their own.
 #[test]
 fn steps_share_a_table() {

@@ -3,8 +3,8 @@
 //! The order of the passes: from a graph to a loadable.
 //!
 //! ```text
-//! Graph, Ranges ─separable→ Graph ─build→ Net ─fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales ─numbers→ Numbers
-//!   ─lower(bands)→ Program ─fly, pictures, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
+//! Graph, Ranges ─separable→ Graph ─build→ Net ─siblings, fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales
+//!   ─numbers→ Numbers ─lower(bands)→ Program ─fly, pictures, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
 //! ```
 //!
 //! Bands of lines and SRAM are candidates (`Candidates`): the program is lowered without and with them, and the better one is
@@ -37,6 +37,7 @@ use crate::passes::inputs::inputs;
 use crate::passes::place::place;
 use crate::passes::scales::{scales, unsaturated};
 use crate::passes::separable;
+use crate::passes::siblings::siblings;
 use crate::passes::widen::widen;
 use crate::schedule::cost::{Cost, Sram};
 use crate::schedule::memory::Plan;
@@ -47,7 +48,7 @@ use crate::schedule::{check, fly, memory, pictures};
 use crate::target::Target;
 
 /// The passes after which the network of steps can be looked at.
-pub const PASSES: [&str; 6] = ["build", "fuse", "crop", "inputs", "widen", "place"];
+pub const PASSES: [&str; 7] = ["build", "siblings", "fuse", "crop", "inputs", "widen", "place"];
 
 /// Called after each of [`PASSES`] with the network as it then is.
 pub type Observe<'o> = &'o mut dyn FnMut(&str, &Net);
@@ -100,7 +101,12 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
         let known = Known { bounds: &bounds, limited: (!all).then_some(&limited), integers };
         let mut passes = Passes { config, precision, observe: &mut *observe };
         let mut net = passes.first(graph, ranges, &known)?;
-        passes.run("fuse", &mut net, |net| fuse(net, config));
+        // Before the sums join a convolution, and once more because each joined step stands where its last part stood.
+        passes.run("siblings", &mut net, |net| siblings(net, config, options.optimize));
+        passes.run("fuse", &mut net, |net| {
+            fuse(net, config);
+            siblings(net, config, options.optimize);
+        });
         passes.run("crop", &mut net, crop);
         let given = passes.run("inputs", &mut net, |net| inputs(net, options));
         let chosen = options.wide.iter().map(|id| id.0).collect();

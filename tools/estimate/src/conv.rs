@@ -387,7 +387,10 @@ impl Begin {
             filling: run.filling,
             banks: [shape.data_banks, shape.weight_banks],
             held: [input, shape.weight_bytes],
-            first: [input, if shape.weight_reuse { 0 } else { group.min(shape.weight_bytes) }],
+            first: [
+                if shape.data_reuse { 0 } else { input },
+                if shape.weight_reuse { 0 } else { group.min(shape.weight_bytes) },
+            ],
         }
     }
 

@@ -9,4 +9,5 @@ pub mod inputs;
 pub mod place;
 pub mod scales;
 pub(crate) mod separable;
+pub(crate) mod siblings;
 pub mod widen;

@@ -12,6 +12,8 @@
 //! search goes through the layers in their order. For each it tries all divisions, after each of the best divisions of the layers
 //! before, and keeps those that end first by that estimate.
 //!
+//! Convolutions that follow one another and read the same tensor read it once, if the buffer holds all of it.
+//!
 //! A layer that lowering has cut by lines, because its input does not fit beside one kernel group, is divided as a whole: bands that
 //! leave space for all weights read these once. Weights of operations that stay as they are get the banks that are free, or those
 //! that the operations before have.
@@ -69,13 +71,16 @@ pub(crate) fn divide(program: &mut Program, cost: &Cost, bands: Bands, pictures:
         let Task::Dla(list) = task else { continue };
         let mut nodes: Vec<Node> = Vec::new();
         let mut kept = 0..0;
-        for run in runs(list, pictures) {
+        let runs: Vec<_> = runs(list, pictures).collect();
+        for (at, run) in runs.iter().enumerate() {
+            let stays = pictures == 1 && runs.get(at + 1).is_some_and(|next| same_input(run, next));
             let mut next = Vec::new();
             for before in kept.clone().map(Some).chain(kept.is_empty().then_some(None)) {
                 let node = before.map(|at: usize| &nodes[at]);
                 let last = node.map_or(&[][..], Node::last);
                 let ended = end(last);
-                for operations in divisions(config, run, last, pictures) {
+                let ways = divisions(config, run, last, pictures).into_iter().filter_map(|way| reusing(way, last));
+                for operations in ways.flat_map(|way| [stays.then(|| keeping(&way)).flatten(), Some(way)]).flatten() {
                     let took = end(&[last, &operations].concat()) - ended;
                     let price = price * operations.len() as i64 / 2;
                     next.push(Node { before, operations, cost: node.map_or(0, |node| node.cost) + took + price });
@@ -125,6 +130,43 @@ pub(crate) fn runs(list: &[Operation], pictures: u32) -> impl Iterator<Item = &[
         rest = after;
         (!run.is_empty()).then_some(run)
     })
+}
+
+/// Whether two runs are a convolution each, and the buffer can hold the same input for both.
+fn same_input(first: &[Operation], second: &[Operation]) -> bool {
+    let [Some((op, source)), Some((other, read))] = [first, second].map(whole_input) else { return false };
+    let slices = |op: &ConvOp| (op.input_width_csc, op.input_height_csc, op.input_channel_csc, op.entry_per_slice);
+    source == read
+        && slices(op) == slices(other)
+        && (op.in_precision, op.out_precision, op.in_cvt) == (other.in_precision, other.out_precision, other.in_cvt)
+        && !second[0].alone
+}
+
+/// The convolution of operations that run together, with its input, all of which is in the buffer when it begins.
+fn whole_input(run: &[Operation]) -> Option<(&ConvOp, &Cube)> {
+    let Unit::Convolution { op, source, .. } = &run.first()?.unit else { return None };
+    let direct = op.conv_mode == ConvMode::Direct && op.data_format == DataFormat::Feature && op.batch == 1;
+    let one = run[1..].iter().all(|operation| operation.unit.takes_on_the_fly());
+    (direct && one && op.input_height_csc == source.height).then_some((op, source))
+}
+
+/// A way to compute a run that leaves its input in the buffer; `None` if it has several convolutions.
+fn keeping(way: &[Operation]) -> Option<Vec<Operation>> {
+    whole_input(way)?;
+    let mut way = way.to_vec();
+    if let Unit::Convolution { op, .. } = &mut way[0].unit {
+        op.skip_data_rls = true;
+    }
+    Some(way)
+}
+
+/// A way to compute a run after the operations `last`. If these leave their input in the buffer, it takes that; `None` if it cannot.
+fn reusing(mut way: Vec<Operation>, last: &[Operation]) -> Option<Vec<Operation>> {
+    let Some((before, _)) = whole_input(last).filter(|(op, _)| op.skip_data_rls) else { return Some(way) };
+    whole_input(&way)?;
+    let Unit::Convolution { op, .. } = &mut way[0].unit else { return None };
+    op.data_reuse = true;
+    ((op.data_bank, op.weight_bank) == (before.data_bank, before.weight_bank)).then_some(way)
 }
 
 /// A convolution without what a band of lines may have of its own.
