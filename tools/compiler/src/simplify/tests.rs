@@ -308,6 +308,19 @@ fn decomposed_functions_are_recognised() {
     assert_eq!(ops(&simplified(other)), ["Mul", "Sigmoid", "Mul"]);
 }
 
+/// The sizes of numbers below -0.5 and above 0.5. Far away it is the size, as a limit with infinite ends would be.
+#[test]
+fn functions_that_are_not_known_stay() {
+    let graph = expression(|b, x| {
+        let x = b.unary(Unary::Abs, x);
+        let above = b.unary(Unary::Threshold(0.5), x);
+        let negated = b.unary(Unary::Neg, x);
+        let below = b.unary(Unary::Threshold(0.5), negated);
+        b.both(Binary::Sub, above, below)
+    });
+    simplified(graph);
+}
+
 #[test]
 fn factors_and_offsets_move_into_weights() {
     let graph = expression(|b, x| {
