@@ -252,6 +252,8 @@ impl Placer<'_> {
             // Channels that are one physical channel would share their weights, and their results.
             let apart = match &step.kind {
                 Kind::Convolution(_) => true,
+                // A convolution moves the elements.
+                Kind::Same => self.net.tensors[step.inputs[0]].shape != self.net.tensors[step.output].shape,
                 Kind::Copy | Kind::Pool(_) => !step.post_ops.iter().all(PostOp::is_shared),
                 _ => false,
             };
@@ -573,7 +575,7 @@ mod tests {
     use nvdla_uapi::config::NV_SMALL;
 
     use super::*;
-    use crate::net::example::joined;
+    use crate::net::example::{joined, net, step};
 
     /// Each part of a concatenation is in atoms of its own, and all parts are in one buffer.
     #[test]
@@ -582,5 +584,17 @@ mod tests {
         assert_eq!(*placed.maps[&3].of, [0, 1, 2, 3, 4, 8, 9, 10]);
         let places = [1, 2, 3].map(|id| (placed.positions[&id].root, placed.positions[&id].start));
         assert_eq!(places, [(3, [0; 3]), (3, [1, 0, 0]), (3, [0; 3])]);
+    }
+
+    /// A channel that the network repeats is one physical channel until a convolution reads it, whose kernels would share its weights.
+    #[test]
+    fn repeated_channels_are_apart_before_their_elements_become_channels() {
+        let steps = vec![step(Kind::Channels(vec![2, 2, 0, 1]), &[0], vec![], 1), step(Kind::Same, &[1], vec![], 2)];
+        let placed =
+            place(net(&[[3, 2, 2], [4, 2, 2], [16, 1, 1]], steps), &NV_SMALL, Precision::Int8, &HashMap::new());
+        let Placed { net, maps, .. } = placed.unwrap();
+        let moved = net.steps.iter().find(|step| step.output == 2).unwrap();
+        assert!(matches!(moved.kind, Kind::Convolution(_)));
+        assert!(!maps[&moved.inputs[0]].repeats());
     }
 }
