@@ -5,14 +5,18 @@
 use nvdla_uapi::reg::values::Precision;
 
 use crate::bounds::Bounds;
-use crate::ir::Unary::{Acos, Acosh, Asin, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Sqrt};
+use crate::ir::Unary::{
+    Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Softsign, Sqrt, XLogX,
+};
 use crate::ir::{self, Graph, Ranges};
 use crate::net::step::{Kind, Net, PostOp, Tensor};
 use crate::quantize::LARGEST;
 use crate::target::UNKNOWN;
 
-/// Functions that approach no line, or have no value for some arguments.
-const STEEP: [ir::Unary; 12] = [Acos, Acosh, Asin, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Sqrt];
+/// Functions that approach no line, approach it so slowly that they are several percent away from it where a table without known
+/// arguments ends, or have no value for some arguments.
+const STEEP: [ir::Unary; 16] =
+    [Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Softsign, Sqrt, XLogX];
 /// The error of a table that is worth a warning, relative to the greatest value: results have about 34 dB.
 const COARSE: f64 = 0.02;
 /// Arguments at which the greatest value of a function is looked for.
