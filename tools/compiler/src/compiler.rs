@@ -29,10 +29,11 @@ use crate::build::nodes;
 use crate::calibrate::{self, rounded, rounded_weights, samples, table, Judge, Measured, Method};
 use crate::evaluate::mixed;
 use crate::import::model::Model;
-use crate::ir::{Graph, Node, Preprocess, Range, Ranges, Refusal, Unary, Unreadable};
+use crate::ir::{Graph, Node, Preprocess, Range, Ranges, Refusal, Unreadable};
 use crate::net::dump;
 use crate::net::step::Net;
 use crate::numbers::doubts::unknown_arguments;
+use crate::numbers::fp16;
 use crate::options::{Bytes, Optimize, Options, Winograd};
 use crate::output::compiled::Compiled;
 use crate::pipeline;
@@ -374,30 +375,47 @@ impl Compiler {
         self.options.precision == Precision::Int8 && self.samples.is_none() && self.table.is_none()
     }
 
-    /// Finds all nodes that have no steps in the configuration, and steep functions of whose arguments nothing is known. Compiling
-    /// may still refuse a layer; see [`Self::check`].
+    /// Finds all nodes that have no steps in the configuration, steep functions of whose arguments nothing is known, and factors beyond
+    /// half precision. Compiling may still refuse a layer; see [`Self::check`].
     ///
     /// # Errors
     ///
     /// The nodes.
     pub fn maps(&self, model: &Model) -> Result<(), Unreadable> {
-        let bounds = crate::bounds::bounds(&model.graph, &[]);
+        let graph = &model.graph;
+        let bounds = crate::bounds::bounds(graph, &[]);
         let integers = self.options.precision == Precision::Int8;
         let known = nodes::Known { bounds: &bounds, limited: None, integers };
-        nodes::build(&model.graph, &Ranges::new(), &known, self.options.config)?;
-        // Int8 has a range of each tensor.
-        let ranges = self.table.as_deref().and_then(|text| table::read(text, &model.graph).ok()).unwrap_or_default();
-        let unknown = if integers { Vec::new() } else { unknown_arguments(&model.graph, &ranges, &bounds).collect() };
-        if unknown.is_empty() {
+        nodes::build(graph, &Ranges::new(), &known, self.options.config)?;
+        // Int8 has a range of each tensor, and its own scale of each constant.
+        if integers {
             return Ok(());
         }
-        let refusal = |(node, unary): (&Node, Unary)| Refusal {
+        let ranges = self.table.as_deref().and_then(|text| table::read(text, graph).ok()).unwrap_or_default();
+        let refusal = |node: &Node, operator: &str, reason: String| Refusal {
             node: node.name.clone(),
-            operator: unary.name().to_owned(),
+            operator: operator.to_owned(),
             shapes: Vec::new(),
-            reason: format!("nothing is known of the arguments of {}, so no lookup table covers them", unary.name()),
+            reason,
         };
-        Err(Unreadable(unknown.into_iter().map(refusal).collect(), Vec::new()))
+        let unknown = unknown_arguments(graph, &ranges, &bounds).map(|(node, unary)| {
+            let reason =
+                format!("nothing is known of the arguments of {}, so no lookup table covers them", unary.name());
+            refusal(node, unary.name(), reason)
+        });
+        let large = fp16::large_factors(graph).map(|(node, factor)| {
+            let greatest = fp16::GREATEST;
+            refusal(
+                node,
+                node.op.name(),
+                format!("its factor {factor} is beyond half precision, which ends at {greatest}"),
+            )
+        });
+        let refused: Vec<Refusal> = unknown.chain(large).collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        Err(Unreadable(refused, Vec::new()))
     }
 
     /// Compiles a model without calibration: its loadable takes as long as with calibration, and computes other values. In int8,

@@ -5,6 +5,7 @@
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 
+use crate::ir::{Binary, Graph, Node, Op};
 use crate::net::step::Mode;
 use crate::net::step::{Combine, Convolution, Kind, Net, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
@@ -22,7 +23,22 @@ fn bits(value: f64) -> i16 {
 /// The least number above 0 in half precision.
 const LEAST_HALF: f64 = 1.0 / (1 << 24) as f64;
 /// The greatest number in half precision.
-const GREATEST: f32 = 65504.0;
+pub(crate) const GREATEST: f32 = 65504.0;
+
+/// The nodes with a factor that half precision does not hold, and their greatest factor. An addend that is too large only makes its sum
+/// the greatest number, which sums beyond it are in any case. A factor would be an infinity, and its product with 0 no number.
+pub(crate) fn large_factors(graph: &Graph) -> impl Iterator<Item = (&Node, f32)> {
+    graph.nodes.iter().filter_map(|node| {
+        let factors = match node.op {
+            Op::Binary(Binary::Mul) => &node.inputs[..],
+            Op::Convolution(_) | Op::Deconvolution(..) | Op::PRelu => &node.inputs[1..2],
+            _ => return None,
+        };
+        let factors = factors.iter().filter_map(|&id| graph.constant(id)).flat_map(|values| values.iter());
+        let most = factors.fold(0.0f32, |most, factor| most.max(factor.abs()));
+        (most > GREATEST).then_some((node, most))
+    })
+}
 
 /// Warnings of constants that half precision does not hold.
 pub(crate) fn saturated(net: &Net) -> Vec<String> {
