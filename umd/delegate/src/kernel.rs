@@ -54,6 +54,8 @@ impl Kernel {
             *runner = self.named(self.network.runner(group, &self.part))?;
         }
         for (&output, port) in self.part.outputs.iter().zip(runner.outputs()) {
+            // The interpreter lists outputs that something reads.
+            let port = port.as_ref().ok_or_else(|| Failure(format!("tensor {output} is not computed")))?;
             context.resize(output, &port.shape)?;
         }
         Ok(())

@@ -5,7 +5,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nvdla_runtime::loadable::Loadable;
+use half::f16;
+use nvdla_runtime::loadable::{DataType, Loadable};
 use nvdla_runtime::program::sentence;
 use nvdla_runtime::session::RunOptions;
 use nvdla_runtime::{Context, Network};
@@ -104,10 +105,10 @@ impl Loaded {
 #[allow(missing_debug_implementations)]
 pub struct Runner {
     network: Network,
-    /// For each input of the loadable, the number of the node's input, and the tensor.
-    inputs: Vec<(usize, Port)>,
-    /// For each output of the node, the tensor.
-    outputs: Vec<Port>,
+    /// For each input of the loadable, the number of the node's input, the tensor, and the greatest number that it holds.
+    inputs: Vec<(usize, Port, f32)>,
+    /// For each output of the node, the tensor; None for one that the group does not compute, because nothing reads it.
+    outputs: Vec<Option<Port>>,
     /// The time limit of a run.
     timeout: Option<Duration>,
     /// Contexts that no run uses. There are as many as runs at the same time.
@@ -130,7 +131,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// If the names are not those of the group, or its tensors not those of the loadable.
+    /// If an input is missing, or the tensors are not those of the loadable.
     pub fn new(loaded: Loaded, inputs: &[String], outputs: &[String]) -> Result<Self> {
         let Loaded { header: Header { inputs: given, outputs: computed, .. }, network, context, timeout } = loaded;
         let place = |port: Port| {
@@ -138,7 +139,9 @@ impl Runner {
             let place = found.ok_or_else(|| Failure(format!("the node has no input \"{}\"", port.tensor)))?;
             let info = context.inputs().nth(port.index);
             let info = info.ok_or_else(|| Failure(format!("the loadable has no input {}", port.index)))?;
-            Ok((place, agrees(port, info.shape())?))
+            // Beyond it a number would be an infinity, and its product with a small factor too.
+            let most = if info.data_type == DataType::Half { f16::MAX.to_f32() } else { f32::INFINITY };
+            Ok((place, agrees(port, info.shape())?, most))
         };
         let inputs = given.into_iter().map(place).collect::<Result<Vec<_>>>()?;
         if inputs.len() != context.inputs().len() {
@@ -146,23 +149,22 @@ impl Runner {
             return Err(Failure(format!("the loadable has {needed} inputs, the node gives {given}")));
         }
         let port = |name: &String| {
-            let port = computed.iter().find(|port| port.tensor == *name).cloned();
-            let port = port.ok_or_else(|| Failure(format!("the loadable does not compute \"{name}\"")))?;
+            let Some(port) = computed.iter().find(|port| port.tensor == *name).cloned() else { return Ok(None) };
             let info = context.outputs().nth(port.index);
             let info = info.ok_or_else(|| Failure(format!("the loadable has no output {}", port.index)))?;
-            agrees(port, info.shape())
+            agrees(port, info.shape()).map(Some)
         };
-        let outputs = outputs.iter().map(port).collect::<Result<_>>()?;
+        let outputs = outputs.iter().map(port).collect::<Result<Vec<_>>>()?;
         Ok(Self { network, inputs, outputs, timeout, free: Mutex::new(vec![context]) })
     }
 
     /// The tensors that it reads, each with the number of the node's input.
     pub fn inputs(&self) -> impl Iterator<Item = (usize, &Port)> {
-        self.inputs.iter().map(|(place, port)| (*place, port))
+        self.inputs.iter().map(|(place, port, _)| (*place, port))
     }
 
-    /// The tensors of the node's outputs.
-    pub fn outputs(&self) -> &[Port] {
+    /// The tensors of the node's outputs; None for one that the group does not compute.
+    pub fn outputs(&self) -> &[Option<Port>] {
         &self.outputs
     }
 
@@ -183,7 +185,7 @@ impl Runner {
             None => self.network.context().map_err(fail)?,
         };
         let start = Instant::now();
-        for (place, port) in &self.inputs {
+        for (place, port, most) in &self.inputs {
             let (kind, bytes) = tensors.input(*place)?;
             if kind != port.kind {
                 return Err(Failure(format!(
@@ -191,15 +193,20 @@ impl Runner {
                     port.tensor, port.kind
                 )));
             }
-            port.read(bytes, |values| context.set_input_f32(port.index, values))?.map_err(fail)?;
+            port.read(bytes, *most, |values| context.set_input_f32(port.index, values))?.map_err(fail)?;
         }
         let inputs = start.elapsed().as_micros();
         // A context whose run has failed is not used again.
         context.run_with(RunOptions { run_timeout: self.timeout, ..RunOptions::default() }).map_err(fail)?;
         let run = start.elapsed().as_micros() - inputs;
         for (place, port) in self.outputs.iter().enumerate() {
-            tensors
-                .output(place, &port.shape, |bytes| port.write(context.output_f32(port.index).map_err(fail)?, bytes))?;
+            match port {
+                Some(port) => tensors.output(place, &port.shape, |bytes| {
+                    port.write(context.output_f32(port.index).map_err(fail)?, bytes)
+                })?,
+                // A tensor all the same: a reader, which only a changed model can have, must not find none.
+                None => tensors.output(place, &[0], |_| Ok(()))?,
+            }
         }
         let outputs = start.elapsed().as_micros() - inputs - run;
         self.free().push(context);

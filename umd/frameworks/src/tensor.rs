@@ -98,24 +98,28 @@ impl Port {
         self.shape.iter().product()
     }
 
-    /// Calls `with` with the real numbers of the loadable's tensor, in the order N, C, H, W.
-    pub(crate) fn read<R>(&self, bytes: &[u8], with: impl FnOnce(&[f32]) -> R) -> Result<R> {
+    /// Calls `with` with the real numbers of the loadable's tensor, in the order N, C, H, W. Numbers of 16 and 32 bits that are larger
+    /// than `most` become that.
+    pub(crate) fn read<R>(&self, bytes: &[u8], most: f32, with: impl FnOnce(&[f32]) -> R) -> Result<R> {
         let (needed, given) = (self.elements() * self.kind.bytes(), bytes.len());
         if needed != given {
             return Err(Failure(format!("\"{}\" has {given} bytes, the network needs {needed}", self.tensor)));
         }
         let (scale, zero) = self.scale.map_or((1.0, 0.0), |(scale, zero)| (scale, zero as f32));
         let real = |integer: f32| (integer - zero) * scale;
+        let limited = |value: f32| value.clamp(-most, most);
         let values: Vec<f32> = match self.kind {
-            Kind::Float32 => bytes.as_chunks().0.iter().map(|&bytes| f32::from_ne_bytes(bytes)).collect(),
-            Kind::Float16 => bytes.as_chunks().0.iter().map(|&bytes| f16::from_ne_bytes(bytes).to_f32()).collect(),
+            Kind::Float32 => bytes.as_chunks().0.iter().map(|&bytes| limited(f32::from_ne_bytes(bytes))).collect(),
+            Kind::Float16 => {
+                bytes.as_chunks().0.iter().map(|&bytes| limited(f16::from_ne_bytes(bytes).to_f32())).collect()
+            }
             Kind::Int8 => bytes.iter().map(|&byte| real(f32::from(byte as i8))).collect(),
             Kind::Uint8 => bytes.iter().map(|&byte| real(f32::from(byte))).collect(),
             Kind::Int16 => {
-                bytes.as_chunks().0.iter().map(|&bytes| real(f32::from(i16::from_ne_bytes(bytes)))).collect()
+                bytes.as_chunks().0.iter().map(|&bytes| limited(real(f32::from(i16::from_ne_bytes(bytes))))).collect()
             }
             Kind::Uint16 => {
-                bytes.as_chunks().0.iter().map(|&bytes| real(f32::from(u16::from_ne_bytes(bytes)))).collect()
+                bytes.as_chunks().0.iter().map(|&bytes| limited(real(f32::from(u16::from_ne_bytes(bytes))))).collect()
             }
         };
         Ok(if self.channels_last.is_some() { with(&self.bound().to_loadable(&values)) } else { with(&values) })
@@ -173,7 +177,7 @@ mod tests {
         ] {
             for last in [false, true] {
                 let port = port(kind, &[1, 1, 3, 2], last, scale);
-                let values = port.read(&bytes, <[f32]>::to_vec).unwrap();
+                let values = port.read(&bytes, f32::INFINITY, <[f32]>::to_vec).unwrap();
                 let mut found = vec![0; bytes.len()];
                 port.write(values, &mut found).unwrap();
                 assert_eq!(found, bytes, "{port:?}");
@@ -187,12 +191,24 @@ mod tests {
         let mut bytes = [0; 4];
         port.write(vec![0.25, 0.75, -1000.0, 1000.0], &mut bytes).unwrap();
         assert_eq!(bytes, [128, 130, 0, 255]);
-        assert!(port.read(&bytes[1..], |_| ()).is_err());
+        assert!(port.read(&bytes[1..], f32::INFINITY, |_| ()).is_err());
+    }
+
+    #[test]
+    fn large_numbers_are_limited() {
+        let numbers = [1e6, f32::NEG_INFINITY, 3.0, f32::NAN];
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+        let found = port(Kind::Float32, &[4], false, None).read(&bytes, 65504.0, <[f32]>::to_vec).unwrap();
+        assert_eq!(found[..3], [65504.0, -65504.0, 3.0]);
+        assert!(found[3].is_nan());
     }
 
     #[test]
     fn channels_that_are_last_come_first() {
         let port = port(Kind::Int8, &[1, 1, 3, 2], true, None);
-        assert_eq!(port.read(&[0, 1, 2, 3, 4, 5], <[f32]>::to_vec).unwrap(), [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
+        assert_eq!(
+            port.read(&[0, 1, 2, 3, 4, 5], f32::INFINITY, <[f32]>::to_vec).unwrap(),
+            [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]
+        );
     }
 }

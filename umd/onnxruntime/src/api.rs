@@ -215,6 +215,14 @@ impl Api {
         )
     }
 
+    /// The values that the graphs inside a node read.
+    pub(crate) fn implicit_inputs(self, node: Node<'_>) -> Result<Vec<Option<ValueInfo<'_>>>> {
+        Self::list(
+            |count| call!(self, Node_GetNumImplicitInputs(node.pointer(), count)),
+            |list, count| call!(self, Node_GetImplicitInputs(node.pointer(), list, count)),
+        )
+    }
+
     pub(crate) fn outputs(self, node: Node<'_>) -> Result<Vec<Option<ValueInfo<'_>>>> {
         Self::list(
             |count| call!(self, Node_GetNumOutputs(node.pointer(), count)),

@@ -104,8 +104,10 @@ impl Reader {
     fn node(&mut self, node: Node<'_>) -> Result<proto::Node> {
         let api = self.api;
         let domain = api.domain(node)?;
+        // The compiler reads no node with graphs, so that the order of the inputs does not matter.
+        let inputs = api.inputs(node)?.into_iter().chain(api.implicit_inputs(node)?).collect();
         Ok(proto::Node {
-            input: self.values(api.inputs(node)?)?,
+            input: self.values(inputs)?,
             output: self.values(api.outputs(node)?)?,
             name: api.node_name(node)?,
             op_type: api.operator(node)?,

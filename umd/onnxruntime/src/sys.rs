@@ -630,8 +630,16 @@ pub struct OrtApi {
             num_outputs: usize,
         ) -> OrtStatusPtr,
     >,
-    pub Node_GetNumImplicitInputs: Unused,
-    pub Node_GetImplicitInputs: Unused,
+    pub Node_GetNumImplicitInputs: ::core::option::Option<
+        unsafe extern "C" fn(node: *const OrtNode, num_implicit_inputs: *mut usize) -> OrtStatusPtr,
+    >,
+    pub Node_GetImplicitInputs: ::core::option::Option<
+        unsafe extern "C" fn(
+            node: *const OrtNode,
+            implicit_inputs: *mut *const OrtValueInfo,
+            num_implicit_inputs: usize,
+        ) -> OrtStatusPtr,
+    >,
     pub Node_GetNumAttributes:
         ::core::option::Option<unsafe extern "C" fn(node: *const OrtNode, num_attributes: *mut usize) -> OrtStatusPtr>,
     pub Node_GetAttributes: ::core::option::Option<

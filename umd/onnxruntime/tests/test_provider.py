@@ -84,6 +84,53 @@ class Provider(unittest.TestCase):
         self.assertEqual(set(refused), {"LayerNormalization", "TopK"})
         self.assertIn("statistic", refused["LayerNormalization"])
 
+    def test_outputs_that_nothing_reads(self):
+        b = models.Builder()
+        first, _ = b.node("Split", b.node("Relu", b.conv("x", 8, 16)), outputs=2, axis=1)
+        model = b.model([("x", [1, 8, 16, 16])], [(b.conv(first, 8, 8), [1, 8, 16, 16])])
+        x = {"x": random(1, 8, 16, 16)}
+        found = session(model, config="nv_full", min_nodes=0, dump_dir=self.folder).run(None, x)
+        self.near(found, expected(model, x), 40)
+        self.assertEqual(self.division()["processor"], [])
+
+    def test_values_that_a_branch_reads(self):
+        """The graphs of an If read two values of the graph around them. One is read again behind the If, the other is not."""
+        b = models.Builder()
+        y, hidden = (b.node("Relu", b.conv("x", 8, 8)) for _ in range(2))
+
+        def branch(operator, value):
+            output = onnx.helper.make_tensor_value_info("branch", onnx.TensorProto.FLOAT, [1, 8, 16, 16])
+            return onnx.helper.make_graph([onnx.helper.make_node(operator, [value], ["branch"])], operator, [], [output])
+
+        chosen = b.node("If", "choice", then_branch=branch("Neg", y), else_branch=branch("Exp", hidden))
+        z = b.node("Add", b.conv(chosen, 8, 8), y)
+        model = b.model([("x", [1, 8, 16, 16]), ("choice", [], onnx.TensorProto.BOOL)], [(z, [1, 8, 16, 16])])
+        for choice in True, False:
+            x = {"x": random(1, 8, 16, 16), "choice": np.array(choice)}
+            found = session(model, config="nv_full", min_nodes=0, dump_dir=self.folder).run(None, x)
+            self.near(found, expected(model, x), 40)
+            division = self.division()
+            self.assertEqual([node["operator"] for node in division["processor"]], ["If"])
+            self.assertEqual(len(division["groups"]), 2)
+
+    def test_numbers_beyond_half_precision(self):
+        """A mask as exporters of transformers write it, and inputs whose sizes are brought down by the network."""
+        b = models.Builder()
+        lowest = b.constant(np.float32(np.finfo(np.float32).min))
+        mask = b.node("Mul", b.node("Sub", b.constant(np.float32(1)), "mask"), lowest)
+        scores = b.node("Add", b.node("Mul", "x", b.constant(np.float32(0.5))), mask)
+        model = b.model([("x", [1, 4, 16, 16]), ("mask", [1, 1, 1, 16])],
+                        [(b.node("Softmax", scores, axis=-1), [1, 4, 16, 16])])
+        x = {"x": random(1, 4, 16, 16), "mask": np.repeat(np.float32([[[[1, 0]]]]), 8, axis=3)}
+        found = session(model, config="nv_full", min_nodes=0, dump_dir=self.folder).run(None, x)
+        self.near(found, expected(model, x), 40)
+        self.assertIn("beyond half precision", self.division()["processor"][0]["reason"])
+        b = models.Builder()
+        model = b.model([("x", [1, 4, 8, 8])], [(b.node("Mul", "x", b.constant(np.float32(1e-5))), [1, 4, 8, 8])])
+        x = {"x": np.float32(1e6) * np.sign(random(1, 4, 8, 8))}
+        found = session(model, config="nv_full", min_nodes=0).run(None, x)
+        np.testing.assert_allclose(found[0], np.sign(x["x"]) * 0.655, rtol=1e-2)
+
     def test_heads_with_the_channels_last(self):
         model, x = models.heads(), {"x": random(1, 8, 16, 16)}
         found = session(model, config="nv_full", min_nodes=0, dump_dir=self.folder).run(None, x)
