@@ -22,7 +22,7 @@ pub(crate) struct Options {
 pub(crate) enum Embedded {
     /// In the node.
     Node,
-    /// In a file of this folder.
+    /// In a file beside the model of EPContext nodes, which has this path; empty: the model's own name with `_ctx` behind it.
     Beside(PathBuf),
 }
 
@@ -40,12 +40,10 @@ impl Options {
         }
         let on = |key| entry(key).map(|value| value.is_some_and(|value| value == "1"));
         if on("ep.context_enable")? {
+            // As ONNX Runtime's own default.
             let beside = entry("ep.context_embed_mode")?.is_none_or(|mode| mode == "0");
             let path = PathBuf::from(entry("ep.context_file_path")?.unwrap_or_default());
-            options.context = Some(match path.parent() {
-                Some(folder) if beside => Embedded::Beside(folder.to_owned()),
-                _ => Embedded::Node,
-            });
+            options.context = Some(if beside { Embedded::Beside(path) } else { Embedded::Node });
         }
         if on("session.disable_cpu_ep_fallback")? {
             options.common.claim_all();
@@ -73,6 +71,7 @@ mod tests {
         .unwrap();
         assert_eq!(options.common.config.map(|config| config.name), Some("nv_small"));
         assert_eq!(options.context, Some(Embedded::Node));
+        assert_eq!(read(&[("ep.context_enable", "1")]).unwrap().context, Some(Embedded::Beside(PathBuf::new())));
         assert!(read(&[("ep.nvdlaexecutionprovider.config", "nv_tiny")]).is_err());
     }
 

@@ -206,7 +206,9 @@ impl Provider {
         };
         let (inputs, outputs) = (names(self.api.inputs(fused)?)?, names(self.api.outputs(fused)?)?);
         let context = match &self.options.context {
-            Some(place) if wants_context && !is_context => self.context(fused, place, &loaded, &inputs, &outputs)?,
+            Some(place) if wants_context && !is_context => {
+                self.context(graph, fused, place, &loaded, &inputs, &outputs)?
+            }
             _ => ptr::null_mut(),
         };
         Ok(Made { runner: Runner::new(loaded, &inputs, &outputs)?, context })
@@ -239,6 +241,7 @@ impl Provider {
     /// Makes an EPContext node.
     fn context(
         &self,
+        graph: Graph<'_>,
         fused: Node<'_>,
         place: &Embedded,
         loaded: &Loaded,
@@ -247,12 +250,26 @@ impl Provider {
     ) -> Result<*mut sys::OrtNode> {
         let name = self.api.node_name(fused)?;
         let payload = payload::write(&loaded.header, loaded.loadable())?;
-        let (embedded, text) = match place {
-            Embedded::Node => (1, payload),
-            Embedded::Beside(folder) => {
+        let beside = match place {
+            Embedded::Beside(model) if model.as_os_str().is_empty() => {
+                // A model of the process's memory has no path, and so no file beside it.
+                let own = self.api.model_path(graph)?;
+                Some(Path::new(&own)).filter(|own| own.file_stem().is_some()).map(|own| {
+                    let stem = own.file_stem().unwrap_or_default().to_string_lossy();
+                    own.with_file_name(format!("{stem}_ctx.onnx"))
+                })
+            }
+            Embedded::Beside(model) => Some(model.clone()),
+            Embedded::Node => None,
+        };
+        let (embedded, text) = match beside {
+            None => (1, payload),
+            Some(model) => {
                 let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-                let file = format!("{}.nvdla", name.chars().map(plain).collect::<String>());
-                let path = folder.join(&file);
+                let node: String = name.chars().map(plain).collect();
+                // Models that are compiled from the same one, for example for two configurations, have nodes of the same names.
+                let file = format!("{}_{node}.nvdla", model.file_stem().unwrap_or_default().to_string_lossy());
+                let path = model.with_file_name(&file);
                 files::write(&path, payload).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
                 (0, file.into_bytes())
             }

@@ -197,6 +197,23 @@ class Provider(unittest.TestCase):
             with self.assertRaisesRegex(Exception, "nv_full.*nv_large"):
                 session(str(context), config="nv_large")
 
+    def test_compiled_models_beside_one_another(self):
+        """Models that are compiled from the same one keep their own files, whose default place is beside the model."""
+        model, x = models.lenet(), {"x": random(1, 1, 28, 28)}
+        path, table = self.folder / "model.onnx", self.folder / "table.json"
+        onnx.save(model, path)
+        nvdla.write_calibration_table(path, [x], table)
+        right = []
+        for name, options in ("model_ctx", {"precision": "fp16"}), ("int8", {"calibtable": table}):
+            entries = {"ep.context_enable": "1"}
+            if name == "int8":
+                entries["ep.context_file_path"] = str(self.folder / "int8.onnx")
+            right.append(session(str(path), entries, config="nv_full", **options).run(None, x)[0])
+        self.assertFalse(np.array_equal(*right))
+        for name, outputs in zip(("model_ctx", "int8"), right):
+            self.assertEqual(len(list(self.folder.glob(f"{name}_*.nvdla"))), 1)
+            np.testing.assert_array_equal(session(str(self.folder / f"{name}.onnx")).run(None, x)[0], outputs)
+
     def test_a_compiled_model_does_not_need_the_compiler(self):
         path, context = self.folder / "model.onnx", self.folder / "context.onnx"
         onnx.save(models.lenet(), path)
