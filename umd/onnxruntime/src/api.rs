@@ -53,6 +53,9 @@ pub(crate) type Attribute<'a> = Ref<'a, sys::OrtOpAttr>;
 pub(crate) struct Api {
     pub(crate) table: &'static sys::OrtApi,
     pub(crate) provider: &'static sys::OrtEpApi,
+    /// Whether groups of the graphs inside nodes have names of their own. Version 1.23 numbers the groups of each graph from 0, and
+    /// refuses the second group of a name.
+    pub(crate) inner_groups: bool,
 }
 
 // SAFETY: the tables do not change, and ONNX Runtime calls their functions on several threads itself.
@@ -106,7 +109,8 @@ impl Api {
         // SAFETY: the caller's; the tables live as long as the process.
         unsafe {
             let table = base.as_ref()?.GetApi?(VERSION).as_ref()?;
-            Some(Self { table, provider: table.GetEpApi?().as_ref()? })
+            let version = text_of(base.as_ref()?.GetVersionString?());
+            Some(Self { table, provider: table.GetEpApi?().as_ref()?, inner_groups: !version.starts_with("1.23.") })
         }
     }
 
@@ -169,6 +173,12 @@ impl Api {
             |list, count| call!(self, Graph_GetNodes(graph.pointer(), list, count)),
         )?;
         Ok(list.into_iter().flatten().collect())
+    }
+
+    /// Whether a graph is inside a node.
+    pub(crate) fn is_inner(self, graph: Graph<'_>) -> Result<bool> {
+        let mut node = ptr::null();
+        call!(self, Graph_GetParentNode(graph.pointer(), &raw mut node)).map(|()| !node.is_null())
     }
 
     pub(crate) fn graph_inputs(self, graph: Graph<'_>) -> Result<Vec<ValueInfo<'_>>> {

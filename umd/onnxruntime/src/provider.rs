@@ -96,6 +96,10 @@ impl Provider {
         if !others {
             return Ok(());
         }
+        if !self.api.inner_groups && self.api.is_inner(graph)? {
+            self.log(sys::ORT_LOGGING_LEVEL_INFO, "NVDLA runs no node of a graph inside a node with ONNX Runtime 1.23");
+            return Ok(());
+        }
         // A model that the compiler cannot read is no reason to end the session: the processor runs it.
         let Divided { groups, summary } = match guarded(|| self.divide(graph, &nodes)) {
             Ok(divided) => divided,
