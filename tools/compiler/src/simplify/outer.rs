@@ -85,10 +85,10 @@ impl std::fmt::Display for Reshaped {
     }
 }
 
-/// Leaves moves beside inputs and outputs to the user, in a network with convolutions.
+/// Leaves moves beside inputs and outputs to the user, in a network with convolutions or deconvolutions.
 pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
     let mut reshaped = Vec::new();
-    if !graph.nodes.iter().any(|node| matches!(node.op, Op::Convolution(_))) {
+    if !graph.nodes.iter().any(|node| matches!(node.op, Op::Convolution(_) | Op::Deconvolution(..))) {
         return reshaped;
     }
     for k in 0..graph.inputs.len() {

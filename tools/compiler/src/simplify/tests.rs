@@ -182,6 +182,21 @@ fn moves_beside_the_interface_stay_without_convolutions() {
     assert_eq!(graph, before);
 }
 
+#[test]
+fn channels_come_first_beside_a_deconvolution() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 4, 3, 2]).unwrap();
+    let first = builder.node(Op::Transpose { perm: vec![0, 3, 1, 2] }, &[x]);
+    let weights = builder.constant(&[2, 5, 1, 1], vec![0.5; 10]);
+    let op = Convolution { group: 1, kernel: [1; 2], stride: [2; 2], dilation: [1; 2], padding: Padding::default() };
+    let y = builder.node(Op::Deconvolution(op, [0; 2]), &[first, weights]);
+    let last = builder.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[y]);
+    builder.0.outputs.push(last);
+    let mut graph = builder.0;
+    assert_eq!(outer_moves(&mut graph).len(), 2);
+    assert_eq!(ops(&graph), ["Deconvolution"]);
+}
+
 fn ops(graph: &Graph) -> Vec<&'static str> {
     graph.nodes.iter().map(|node| node.op.name()).collect()
 }
