@@ -175,10 +175,20 @@ impl Api {
         Ok(list.into_iter().flatten().collect())
     }
 
-    /// Whether a graph is inside a node.
+    /// Whether a graph is inside a node. Version 1.23 does not name the node of a graph that it divides, but says which values come from
+    /// the graph around it.
     pub(crate) fn is_inner(self, graph: Graph<'_>) -> Result<bool> {
         let mut node = ptr::null();
-        call!(self, Graph_GetParentNode(graph.pointer(), &raw mut node)).map(|()| !node.is_null())
+        call!(self, Graph_GetParentNode(graph.pointer(), &raw mut node))?;
+        let mut inner = !node.is_null();
+        for node in self.nodes(graph)? {
+            for value in self.inputs(node)?.into_iter().flatten() {
+                let mut outer = false;
+                call!(self, ValueInfo_IsFromOuterScope(value.pointer(), &raw mut outer))?;
+                inner |= outer;
+            }
+        }
+        Ok(inner)
     }
 
     pub(crate) fn graph_inputs(self, graph: Graph<'_>) -> Result<Vec<ValueInfo<'_>>> {

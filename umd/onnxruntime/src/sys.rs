@@ -561,7 +561,9 @@ pub struct OrtApi {
     pub ValueInfo_IsConstantInitializer: ::core::option::Option<
         unsafe extern "C" fn(value_info: *const OrtValueInfo, is_constant_initializer: *mut bool) -> OrtStatusPtr,
     >,
-    pub ValueInfo_IsFromOuterScope: Unused,
+    pub ValueInfo_IsFromOuterScope: ::core::option::Option<
+        unsafe extern "C" fn(value_info: *const OrtValueInfo, is_from_outer_scope: *mut bool) -> OrtStatusPtr,
+    >,
     pub Graph_GetName: Unused,
     pub Graph_GetModelPath: ::core::option::Option<
         unsafe extern "C" fn(graph: *const OrtGraph, model_path: *mut *const ::core::ffi::c_char) -> OrtStatusPtr,
