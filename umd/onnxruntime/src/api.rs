@@ -175,12 +175,10 @@ impl Api {
         Ok(list.into_iter().flatten().collect())
     }
 
-    /// Whether a graph is inside a node. Version 1.23 does not name the node of a graph that it divides, but says which values come from
-    /// the graph around it.
+    /// Whether a graph is inside a node and reads values of the graph around it. `Graph_GetParentNode` of version 1.23 does not name the
+    /// node of a graph that is being divided.
     pub(crate) fn is_inner(self, graph: Graph<'_>) -> Result<bool> {
-        let mut node = ptr::null();
-        call!(self, Graph_GetParentNode(graph.pointer(), &raw mut node))?;
-        let mut inner = !node.is_null();
+        let mut inner = false;
         for node in self.nodes(graph)? {
             for value in self.inputs(node)?.into_iter().flatten() {
                 let mut outer = false;

@@ -258,10 +258,8 @@ impl Provider {
             Embedded::Beside(model) if model.as_os_str().is_empty() => {
                 // A model of the process's memory has no path, and so no file beside it.
                 let own = self.api.model_path(graph)?;
-                Some(Path::new(&own)).filter(|own| own.file_stem().is_some()).map(|own| {
-                    let stem = own.file_stem().unwrap_or_default().to_string_lossy();
-                    own.with_file_name(format!("{stem}_ctx.onnx"))
-                })
+                let own = Path::new(&own);
+                own.file_stem().map(|stem| own.with_file_name(format!("{}_ctx.onnx", stem.to_string_lossy())))
             }
             Embedded::Beside(model) => Some(model.clone()),
             Embedded::Node => None,

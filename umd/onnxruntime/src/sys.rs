@@ -605,8 +605,7 @@ pub struct OrtApi {
     pub Graph_GetNodes: ::core::option::Option<
         unsafe extern "C" fn(graph: *const OrtGraph, nodes: *mut *const OrtNode, num_nodes: usize) -> OrtStatusPtr,
     >,
-    pub Graph_GetParentNode:
-        ::core::option::Option<unsafe extern "C" fn(graph: *const OrtGraph, node: *mut *const OrtNode) -> OrtStatusPtr>,
+    pub Graph_GetParentNode: Unused,
     pub Graph_GetGraphView: Unused,
     pub Node_GetId: Unused,
     pub Node_GetName: ::core::option::Option<
