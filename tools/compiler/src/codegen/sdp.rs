@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::net::step::Mode;
 use crate::net::step::{Elements, Kind, Step, TensorId};
 use crate::numbers::quantizer::{Numbers, Operand, Stages, XActivation};
-use crate::schedule::program::{Base, Cube, Format, Unit};
+use crate::schedule::program::{Base, Cube, Unit};
 use crate::target::{LARGEST_CONTRACTION, LARGEST_EXTENT};
 
 /// An enabled converter.
@@ -32,8 +32,8 @@ enum OperandSource {
     Constant(usize, u32),
     /// A tensor of the output's shape.
     Element(TensorId),
-    /// Constants, with the distances of their lines and surfaces in bytes.
-    Elements(usize, [u32; 2]),
+    /// Constants of the output's shape, packed.
+    Elements(usize),
     /// A tensor of one line and column.
     Gate(TensorId),
 }
@@ -224,9 +224,7 @@ impl Lowering<'_> {
     ) -> Result<OperandSource, Error> {
         let atoms = Atoms::of(self.config, processing);
         let too_large = || Error::unsupported(name, "its constants exceed 32-bit sizes");
-        let strides = atoms.packed_strides(target.width, target.height);
-        let [Ok(line_stride), Ok(surface_stride)] = strides.map(u32::try_from) else { return Err(too_large()) };
-        let view = View { offset: 0, line_stride, surface_stride, format: Format::Feature, atoms, ..target.clone() };
+        let view = target.packed(atoms).ok_or_else(too_large)?;
         let size = view.cube(&view.all(), atoms).size as usize;
         let (layout, width) = (view.layout(), bytes(processing) as usize);
         let mut data = vec![0; size];
@@ -242,7 +240,7 @@ impl Lowering<'_> {
             }
         }
         let constant = self.program.constant(Data::Elementwise, data);
-        Ok(OperandSource::Elements(constant, [line_stride, surface_stride]))
+        Ok(OperandSource::Elements(constant))
     }
 
     /// Adds an SDP operation that computes a part of a tensor: from a view, or from the previous convolution.
@@ -269,9 +267,8 @@ impl Lowering<'_> {
                     surfaces: atoms.surfaces(count) as u32,
                 })
             }
-            OperandSource::Elements(constant, [line_stride, surface_stride]) => {
-                let view =
-                    View { offset: 0, line_stride, surface_stride, format: Format::Feature, atoms, ..target.clone() };
+            OperandSource::Elements(constant) => {
+                let view = target.packed(atoms)?;
                 Some(Cube { base: Base::Constant(constant), ..view.cube(part, atoms) })
             }
             OperandSource::Element(tensor) => Some(self.operand(tensor).cube(part, atoms)),

@@ -45,6 +45,14 @@ impl View {
         feature::View { cube: 0, surface, line, atom: self.atoms.bytes() }
     }
 
+    /// The shape of this tensor in packed feature data with other atoms. None if its strides exceed 32 bits.
+    pub(crate) fn packed(&self, atoms: Atoms) -> Option<Self> {
+        let [line_stride, surface_stride] =
+            atoms.packed_strides(self.width, self.height).map(|stride| u32::try_from(stride).ok());
+        let (line_stride, surface_stride) = (line_stride?, surface_stride?);
+        Some(Self { offset: 0, line_stride, surface_stride, format: Format::Feature, atoms, ..self.clone() })
+    }
+
     /// A part as a cube. `atoms` are those of the operation. If they have 8 bits and the tensor has 16, the operation reads or
     /// writes two surfaces per atom.
     pub(crate) fn cube(&self, part: &Region, atoms: Atoms) -> Cube {

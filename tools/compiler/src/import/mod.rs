@@ -2,6 +2,7 @@
 
 //! Files of networks.
 
+mod at;
 pub mod format;
 pub mod model;
 pub mod ncnn;

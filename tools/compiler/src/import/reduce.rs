@@ -2,18 +2,9 @@
 
 //! Reductions, as poolings over all of the reduced dimensions.
 
+use super::at::At;
 use crate::ir::{Binary, BlockOrder, Convolution, Graph, Op, Padding, Pool, PoolKind, TensorId, Unary};
 use crate::target::LARGEST_KERNEL;
-
-/// A reader that adds nodes for one node of its file.
-pub(super) trait Emit {
-    /// The graph so far.
-    fn graph(&self) -> &Graph;
-    /// Adds a node, or a constant if all of its inputs are constant.
-    fn emit(&mut self, op: Op, inputs: &[TensorId]) -> Result<TensorId, String>;
-    /// Adds a constant.
-    fn constant(&mut self, shape: &[usize], values: Vec<f32>) -> Result<TensorId, String>;
-}
 
 /// What the elements are reduced to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +25,12 @@ pub(super) enum Reduction {
 /// Where arithmetic alone is between a transposition and the reduction, as TensorFlow's exporters write it, the dimensions are those
 /// before the transposition.
 pub(super) fn reduce(
-    to: &mut impl Emit,
+    to: &mut At<'_>,
     mut x: TensorId,
     reduced: &[usize],
     reduction: Reduction,
 ) -> Result<TensorId, String> {
-    let Some(perm) = turned(to.graph(), x) else { return straight(to, x, reduced, reduction) };
+    let Some(perm) = turned(to.graph, x) else { return straight(to, x, reduced, reduction) };
     let mut inverse = vec![0; perm.len()];
     perm.iter().enumerate().for_each(|(k, &axis)| inverse[axis] = k);
     x = to.emit(Op::Transpose { perm: inverse }, &[x])?;
@@ -65,8 +56,8 @@ fn turned(graph: &Graph, mut x: TensorId) -> Option<Vec<usize>> {
 }
 
 /// Reduces some dimensions as they are.
-fn straight(to: &mut impl Emit, mut x: TensorId, reduced: &[usize], reduction: Reduction) -> Result<TensorId, String> {
-    let shape = to.graph().shape(x).to_vec();
+fn straight(to: &mut At<'_>, mut x: TensorId, reduced: &[usize], reduction: Reduction) -> Result<TensorId, String> {
+    let shape = to.graph.shape(x).to_vec();
     let count: usize = reduced.iter().map(|&axis| shape[axis]).product();
     let kind = match reduction {
         Reduction::Max | Reduction::Min => PoolKind::Max,
@@ -112,15 +103,15 @@ fn straight(to: &mut impl Emit, mut x: TensorId, reduced: &[usize], reduction: R
     reshape(to, x, &kept)
 }
 
-fn reshape(to: &mut impl Emit, x: TensorId, shape: &[usize]) -> Result<TensorId, String> {
-    if to.graph().shape(x) == shape {
+fn reshape(to: &mut At<'_>, x: TensorId, shape: &[usize]) -> Result<TensorId, String> {
+    if to.graph.shape(x) == shape {
         return Ok(x);
     }
     to.emit(Op::Reshape { shape: shape.to_vec() }, &[x])
 }
 
-fn by_pooling(to: &mut impl Emit, mut x: TensorId, reduced: &[usize], kind: PoolKind) -> Result<TensorId, String> {
-    let shape = to.graph().shape(x).to_vec();
+fn by_pooling(to: &mut At<'_>, mut x: TensorId, reduced: &[usize], kind: PoolKind) -> Result<TensorId, String> {
+    let shape = to.graph.shape(x).to_vec();
     let pool = |kernel| Op::Pool(Pool::new(kind, kernel));
     if shape.len() == 4 && reduced.iter().all(|&axis| axis >= 2) {
         let extent = |axis: usize| if reduced.contains(&axis) { shape[axis] } else { 1 };
@@ -157,9 +148,9 @@ fn by_pooling(to: &mut impl Emit, mut x: TensorId, reduced: &[usize], kind: Pool
 }
 
 /// The greatest of the channels. Four of them become a block of two lines and two columns, which a pooling reduces, until one is left.
-fn greatest_of_channels(to: &mut impl Emit, mut x: TensorId) -> Result<TensorId, String> {
+fn greatest_of_channels(to: &mut At<'_>, mut x: TensorId) -> Result<TensorId, String> {
     loop {
-        let channels = to.graph().shape(x)[1];
+        let channels = to.graph.shape(x)[1];
         if channels == 1 {
             return Ok(x);
         }
@@ -174,8 +165,8 @@ fn greatest_of_channels(to: &mut impl Emit, mut x: TensorId) -> Result<TensorId,
 }
 
 /// The mean over the channels, and over lines and columns if these are reduced too: a convolution with equal weights.
-fn mean_of_channels(to: &mut impl Emit, mut x: TensorId, reduced: &[usize]) -> Result<TensorId, String> {
-    let shape = to.graph().shape(x).to_vec();
+fn mean_of_channels(to: &mut At<'_>, mut x: TensorId, reduced: &[usize]) -> Result<TensorId, String> {
+    let shape = to.graph.shape(x).to_vec();
     let mut kernel = [2, 3].map(|axis| if reduced.contains(&axis) { shape[axis] } else { 1 });
     // Kernels that the hardware has no size for would be computed in parts, whose sums are rounded.
     if kernel.iter().any(|&side| side > LARGEST_KERNEL) {

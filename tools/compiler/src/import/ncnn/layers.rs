@@ -3,10 +3,11 @@
 //! The layers. The keys of parameters are those of NCNN.
 
 use super::reader::{Layer, Reader};
+use crate::import::at::At;
 use crate::import::options::Options;
-use crate::import::reduce::{reduce, Emit, Reduction};
+use crate::import::reduce::{reduce, Reduction};
 use crate::ir::{
-    dilated, infer, Binary, BlockOrder, Convolution, Coordinates, Graph, Op, PadMode, Padding, Pool, PoolKind, Resize,
+    dilated, infer, Binary, BlockOrder, Convolution, Coordinates, Op, PadMode, Padding, Pool, PoolKind, Resize,
     ResizeMode, Rounding, TensorId, Unary,
 };
 
@@ -98,23 +99,6 @@ pub(super) fn why_not(kind: &str) -> String {
 
 /// The greatest number of copies of a tensor along one axis.
 const MAX_TILES: usize = 1024;
-
-/// The reader at a layer.
-struct At<'a, 'b>(&'a mut Reader<'b>, &'a Layer<'a>);
-
-impl Emit for At<'_, '_> {
-    fn graph(&self) -> &Graph {
-        &self.0.graph
-    }
-
-    fn emit(&mut self, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
-        self.0.emit(self.1, op, inputs)
-    }
-
-    fn constant(&mut self, shape: &[usize], values: Vec<f32>) -> Result<TensorId, String> {
-        self.0.constant(self.1, shape, values)
-    }
-}
 
 impl Reader<'_> {
     /// Adds a layer's nodes. Returns its outputs.
@@ -641,7 +625,7 @@ impl Reader<'_> {
         };
         reduced.sort_unstable();
         reduced.dedup();
-        let y = reduce(&mut At(self, l), x, &reduced, operation)?;
+        let y = reduce(&mut At { graph: &mut self.graph, node: l.name }, x, &reduced, operation)?;
         let y = self.linear(l, y, l.float(2, 1.0), 0.0)?;
         let keep = l.int(4, 0) != 0;
         let extent = |axis: usize| if reduced.contains(&axis) { 1 } else { shape[axis] };

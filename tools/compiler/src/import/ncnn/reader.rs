@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::import::at::At;
 use crate::ir::{Graph, Op, TensorId};
 
 /// A layer of the file.
@@ -108,8 +109,7 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn emit(&mut self, layer: &Layer<'_>, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
-        let output = format!("{}/{}", layer.name, self.graph.tensors.len());
-        crate::float::add(&mut self.graph, layer.name, op, inputs, &output)
+        At { graph: &mut self.graph, node: layer.name }.emit(op, inputs)
     }
 
     pub(super) fn constant(
@@ -118,7 +118,6 @@ impl Reader<'_> {
         shape: &[usize],
         values: Vec<f32>,
     ) -> Result<TensorId, String> {
-        let name = format!("{}/{}", layer.name, self.graph.tensors.len());
-        self.graph.add_constant(name, shape, values)
+        At { graph: &mut self.graph, node: layer.name }.constant(shape, values)
     }
 }

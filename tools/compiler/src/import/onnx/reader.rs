@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::proto;
 use super::value::{Integers, Value};
+use crate::import::at::At;
 use crate::import::options::Options;
 use crate::ir::{Graph, Op, Quantization, TensorId};
 
@@ -159,8 +160,7 @@ impl Reader {
 
     /// Adds a node, or a constant if all of its inputs are constant.
     pub(super) fn emit(&mut self, node: &Node<'_>, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
-        let name = format!("{}/{}", node.name, self.graph.tensors.len());
-        crate::float::add(&mut self.graph, &node.name, op, inputs, &name)
+        At { graph: &mut self.graph, node: &node.name }.emit(op, inputs)
     }
 
     /// Adds a constant of a node.
@@ -170,10 +170,7 @@ impl Reader {
         shape: &[usize],
         values: impl Into<std::sync::Arc<[f32]>>,
     ) -> Result<TensorId, String> {
-        let name = format!("{}/{}", node.name, self.graph.tensors.len());
-        let values = values.into();
-        self.graph.budget.spend(4 * values.len() as u64, 0)?;
-        self.graph.add_constant(name, shape, values)
+        At { graph: &mut self.graph, node: &node.name }.constant(shape, values)
     }
 }
 

@@ -4,25 +4,9 @@
 
 use super::convert::axes;
 use super::reader::{Node, Reader, TensorValue};
-use crate::import::reduce::{reduce, Emit, Reduction};
-use crate::ir::{Graph, Op, TensorId};
-
-/// The reader at a node.
-struct At<'a>(&'a mut Reader, &'a Node<'a>);
-
-impl Emit for At<'_> {
-    fn graph(&self) -> &Graph {
-        &self.0.graph
-    }
-
-    fn emit(&mut self, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
-        self.0.emit(self.1, op, inputs)
-    }
-
-    fn constant(&mut self, shape: &[usize], values: Vec<f32>) -> Result<TensorId, String> {
-        self.0.emit_constant(self.1, shape, values)
-    }
-}
+use crate::import::at::At;
+use crate::import::reduce::{reduce, Reduction};
+use crate::ir::TensorId;
 
 impl Reader {
     pub(super) fn reduce(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
@@ -48,7 +32,7 @@ impl Reader {
             [] => (0..shape.len()).collect(),
             _ => axes(&list, shape.len())?,
         };
-        let y = reduce(&mut At(self, n), x, &reduced, reduction)?;
+        let y = reduce(&mut At { graph: &mut self.graph, node: &n.name }, x, &reduced, reduction)?;
         let keep = n.int("keepdims", 1) != 0;
         let extent = |axis: usize| if reduced.contains(&axis) { 1 } else { shape[axis] };
         let to: Vec<usize> = (0..shape.len()).filter(|axis| keep || !reduced.contains(axis)).map(extent).collect();

@@ -5,25 +5,9 @@
 use super::file::Operator;
 use super::reader::Reader;
 use super::value::{axis, Operands, Value};
-use crate::import::reduce::{reduce, Emit, Reduction};
-use crate::ir::{Binary, Graph, Op, Pool, PoolKind, TensorId, Unary};
-
-/// The reader at an operator.
-struct At<'a, 'b>(&'a mut Reader<'b>, &'a str);
-
-impl Emit for At<'_, '_> {
-    fn graph(&self) -> &Graph {
-        &self.0.graph
-    }
-
-    fn emit(&mut self, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
-        self.0.emit(self.1, op, inputs)
-    }
-
-    fn constant(&mut self, shape: &[usize], values: Vec<f32>) -> Result<TensorId, String> {
-        self.0.emit_constant(self.1, shape, values)
-    }
-}
+use crate::import::at::At;
+use crate::import::reduce::{reduce, Reduction};
+use crate::ir::{Binary, Op, Pool, PoolKind, TensorId, Unary};
 
 impl Reader<'_> {
     pub(super) fn arithmetic(&mut self, o: &Operator<'_>, n: &str, x: &Operands) -> Result<Value, String> {
@@ -203,7 +187,7 @@ impl Reader<'_> {
             let first: Vec<usize> = [1, 2, 3].into_iter().filter(|&k| axes.contains(&[3, 1, 2][k - 1])).collect();
             let from = sign(self, image.id)?;
             let reduction = if kind == PoolKind::Max { Reduction::Max } else { Reduction::Mean };
-            let id = reduce(&mut At(self, n), from, &first, reduction)?;
+            let id = reduce(&mut At { graph: &mut self.graph, node: n }, from, &first, reduction)?;
             self.value(id, true)
         } else {
             // The reduced dimensions are moved to the end, as lines.

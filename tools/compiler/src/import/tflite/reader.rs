@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use super::file::{File, Operator};
 use super::operators;
 use super::value::{last_axes, Known, Value};
+use crate::import::at::At;
 use crate::ir::{Graph, Op, Refusal, TensorId};
 
 pub(super) struct Reader<'a> {
@@ -159,14 +160,12 @@ impl Reader<'_> {
 
     /// Adds a node, or a constant if all of its inputs are constant.
     pub(super) fn emit(&mut self, node: &str, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
-        let name = format!("{node}/{}", self.graph.tensors.len());
-        crate::float::add(&mut self.graph, node, op, inputs, &name)
+        At { graph: &mut self.graph, node }.emit(op, inputs)
     }
 
     /// Adds a constant of a node.
     pub(super) fn emit_constant(&mut self, node: &str, shape: &[usize], values: Vec<f32>) -> Result<TensorId, String> {
-        let name = format!("{node}/{}", self.graph.tensors.len());
-        self.graph.add_constant(name, shape, values)
+        At { graph: &mut self.graph, node }.constant(shape, values)
     }
 
     /// The numbers of an operand that must be a constant.
