@@ -6,8 +6,10 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::{MmapMut, MmapOptions};
+use nix::errno::Errno;
 use nvdla_uapi::ioctl::{
     self as first, GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, MemHandle, SubmitArgs, SubmitTask,
 };
@@ -61,6 +63,14 @@ impl Kind {
             Some((kind, minor))
         })
     }
+}
+
+/// Whether a test has needed NVIDIA's submission since [`lacking`] was called, of a driver that does not have it.
+static LACKING: AtomicBool = AtomicBool::new(false);
+
+/// Whether a test has needed NVIDIA's submission since this was called last, of a driver that does not have it.
+pub fn lacking() -> bool {
+    LACKING.swap(false, Ordering::Relaxed)
 }
 
 /// The nodes of NVDLA devices, in order.
@@ -186,6 +196,15 @@ impl Node {
         let mut prime = Prime { handle: 0, flags: 0, fd };
         call(self.fd(), PRIME_FD_TO_HANDLE, &mut prime)?;
         Ok(prime.handle)
+    }
+
+    /// Fails if the driver has no submission in NVIDIA's form: the driver in the kernel's tree, which makes accel nodes.
+    pub(crate) fn needs_first(&self) -> Result {
+        if self.path.starts_with(KINDS[1].folder) {
+            LACKING.store(true, Ordering::Relaxed);
+            return Err(Errno::ENOTTY);
+        }
+        Ok(())
     }
 
     /// NVIDIA's submission of one task: dma-buf descriptors and offsets.

@@ -111,6 +111,7 @@ impl TestTask {
 
     /// The address list for NVIDIA's submission, with the descriptors that it names.
     pub fn exported(&self, node: &Node) -> crate::drm::Result<(Vec<MemHandle>, Vec<OwnedFd>)> {
+        node.needs_first()?;
         let fds = self.buffers.iter().map(|buffer| node.export(buffer.handle)).collect::<Result<Vec<_>, _>>()?;
         let list = fds.iter().map(|fd| MemHandle { handle: fd.as_raw_fd() as u32, reserved: 0, offset: 0 }).collect();
         Ok((list, fds))

@@ -84,8 +84,14 @@ pub(super) fn adapt(files: &mut Files) -> Result<()> {
         }
         let suite = path.strip_prefix(DRIVER).unwrap_or(path).trim_matches('/').trim_end_matches(".rs");
         let suite = suite.trim_end_matches("/mod").replace('/', "_");
-        let test = format!("#[kernel::macros::kunit_tests(nvdla_{suite})]\nmod tests {{");
-        *text = changed.replace("#[cfg(test)]\nmod tests {", &test);
+        *text = match changed.split_once("#[cfg(test)]\nmod tests {") {
+            Some((code, tests)) => {
+                let tests =
+                    without_messages(tests).with_context(|| format!("cannot understand the tests of {path}"))?;
+                format!("{code}#[kernel::macros::kunit_tests(nvdla_{suite})]\nmod tests {{{tests}")
+            }
+            None => changed,
+        };
     }
     edits::edit(files, &edits::driver())
 }
@@ -126,6 +132,45 @@ fn without_items(text: &str, attributes: &[&str]) -> Result<String> {
         // A list of imports has both.
         let after = item[end..].strip_prefix(';').unwrap_or(&item[end..]);
         rest = after.strip_prefix('\n').unwrap_or(after);
+    }
+    Ok(result + rest)
+}
+
+/// The text with assertions that have no messages, because those of KUnit take none.
+fn without_messages(text: &str) -> Result<String> {
+    let mut result = String::new();
+    let mut rest = text;
+    let next = |rest: &str| {
+        let found =
+            [("assert!(", 1), ("assert_eq!(", 2)].map(|(name, count)| Some((rest.find(name)? + name.len(), count)));
+        found.into_iter().flatten().min()
+    };
+    while let Some((start, count)) = next(rest) {
+        let (mut depth, mut commas, mut quoted, mut before) = (0, 0, false, ' ');
+        let (mut message, mut end) = (None, None);
+        for (place, character) in rest[start..].char_indices() {
+            match character {
+                '"' if before != '\\' => quoted = !quoted,
+                _ if quoted => {}
+                ')' if depth == 0 => {
+                    end = Some(start + place);
+                    break;
+                }
+                '(' | '[' | '{' => depth += 1,
+                ')' | ']' | '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    commas += 1;
+                    if commas == count {
+                        message = Some(start + place);
+                    }
+                }
+                _ => {}
+            }
+            before = character;
+        }
+        let end = end.context("an assertion has no end")?;
+        result += &rest[..message.unwrap_or(end)];
+        rest = &rest[end..];
     }
     Ok(result + rest)
 }
@@ -215,7 +260,16 @@ pub(super) fn header(text: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{narrow, without_items, WIDTH};
+    use super::{narrow, without_items, without_messages, WIDTH};
+
+    #[test]
+    fn assertions_lose_their_messages() {
+        let text =
+            "assert!(a(1, 2), \"{x} (\");\nassert_eq!(a, [b, c],);\nassert_eq!(a, \")\", \"{}\", f(2));\nassert!(d);";
+        let short = "assert!(a(1, 2));\nassert_eq!(a, [b, c]);\nassert_eq!(a, \")\");\nassert!(d);";
+        assert_eq!(without_messages(text).unwrap(), short);
+        assert!(without_messages("assert!(a").is_err());
+    }
 
     #[test]
     fn items_are_removed_with_their_comments() {
