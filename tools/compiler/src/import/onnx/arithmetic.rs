@@ -18,8 +18,9 @@ impl Reader {
             "HardSwish" => Unary::HardSwish,
             "Elu" => Unary::Elu(n.float("alpha", 1.0)),
             "Selu" => {
-                let alpha = n.float("alpha", 1.673_263_2);
-                Unary::Selu { alpha, gamma: n.float("gamma", 1.050_701) }
+                // The defaults before operator set 6 have fewer digits.
+                let (alpha, gamma) = if n.opset < 6 { (1.6732, 1.0507) } else { (1.673_263_2, 1.050_701) };
+                Unary::Selu { alpha: n.float("alpha", alpha), gamma: n.float("gamma", gamma) }
             }
             "Gelu" if n.text("approximate", "none") == "tanh" => Unary::GeluTanh,
             "Gelu" => Unary::Gelu,
@@ -182,8 +183,8 @@ impl Reader {
                 }
                 return Ok(x);
             }
-            "Cast" if types::is_real(n.int("to", 0) as i32) => return Ok(x),
-            "Cast" => return Err(format!("activations are cast to integers of type {}", n.int("to", 0))),
+            "Cast" if types::is_real(n.target()) => return Ok(x),
+            "Cast" => return Err(format!("activations are cast to integers of type {}", n.target())),
             "CastLike" if matches!(inputs.get(1), Some(TensorValue::Real(_))) => return Ok(x),
             "Celu" | "Swish" | "QuickGelu" => return self.scaled(n, x),
             "PRelu" => return self.prelu(n, x, inputs),
@@ -194,6 +195,10 @@ impl Reader {
                 return self.emit(n, Op::Lrn { size, alpha, beta, bias }, &[x]);
             }
             "Softmax" | "LogSoftmax" => return self.softmax(n, x),
+            "Affine" | "Crop" | "ImageScaler" | "ParametricSoftplus" | "Scale" | "ScaledTanh" => {
+                return self.experimental(n, x)
+            }
+            "Scaler" => return self.scaler(n, x),
             "Shrink" => return self.shrink(n, x),
             "SwiGLU" => {
                 let (gate, value) = (self.scaled(n, x)?, self.real(n, inputs, 1)?);
@@ -211,6 +216,19 @@ impl Reader {
             sum = self.emit(n, Op::Binary(Binary::Mul), &[sum, factor])?;
         }
         Ok(sum)
+    }
+
+    /// (x - offset) * scale, per feature: what machine learning libraries write for the standardisation of their inputs.
+    fn scaler(&mut self, n: &Node<'_>, x: TensorId) -> Result<TensorId, String> {
+        let features = self.graph.shape(x).get(1).copied().unwrap_or(0);
+        let list = |name: &str| match n.attribute(name).map(|attribute| &attribute.floats[..]) {
+            Some(&[one]) => Ok(vec![one; features]),
+            Some(list) if list.len() == features => Ok(list.to_vec()),
+            list => Err(format!("{} values of {name} for {features} features", list.map_or(0, <[f32]>::len))),
+        };
+        let (offset, scale) = (list("offset")?, list("scale")?);
+        let shift = offset.iter().zip(&scale).map(|(offset, scale)| -offset * scale).collect();
+        self.scale_and_shift(n, x, scale, shift)
     }
 
     /// x without the part between -lambd and lambd, and nearer to 0 by the bias.
@@ -269,7 +287,8 @@ impl Reader {
         let channels = from.get(1).copied().unwrap_or(0);
         let per_channel = crate::ir::infer::broadcast(&shape, &from) == crate::ir::infer::Broadcast::Channel
             || constant.len() == channels && from.iter().product::<usize>() == channels;
-        if per_channel || shape == [channels] && (from.len() == 2 || from.last() != Some(&channels)) {
+        let old = n.opset < 7 || from.len() == 2 || from.last() != Some(&channels);
+        if per_channel || shape == [channels] && old {
             let slopes = self.reshape(n, slopes, &[channels])?;
             return self.emit(n, Op::PRelu, &[x, slopes]);
         }
@@ -283,8 +302,18 @@ impl Reader {
         if n.int("training_mode", 0) != 0 {
             return Err("training_mode is set: this model is for training".to_owned());
         }
+        if n.opset < 7 && n.int("is_test", 0) == 0 {
+            return Err("is_test is not set: this model is for training".to_owned());
+        }
         let (epsilon, rank) = (n.float("epsilon", 1e-5), self.graph.shape(x).len());
-        let channels = if rank < 2 { 1 } else { self.graph.shape(x)[1] };
+        // Before operator set 9, each element may have its own statistics.
+        let apart = n.opset < 9 && n.int("spatial", 1) == 0;
+        let own = if apart { self.graph.shape(x)[1.min(rank)..].to_vec() } else { Vec::new() };
+        let channels = match &own[..] {
+            [] if rank < 2 => 1,
+            [] => self.graph.shape(x)[1],
+            own => super::value::count(own)?,
+        };
         let [scale, shift, mean, variance] = [1, 2, 3, 4].map(|k| self.values(inputs, k));
         let (scale, shift, mean, variance) = (scale?, shift?, mean?, variance?);
         if [&scale, &shift, &mean, &variance].iter().any(|values| values.len() != channels) {
@@ -293,6 +322,12 @@ impl Reader {
         let factors: Vec<f32> =
             scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
         let offsets: Vec<f32> = (0..channels).map(|c| shift[c] - mean[c] * factors[c]).collect();
+        if apart {
+            let factors = self.emit_constant(n, &own, factors)?;
+            let offsets = self.emit_constant(n, &own, offsets)?;
+            let x = self.emit(n, Op::Binary(Binary::Mul), &[x, factors])?;
+            return self.emit(n, Op::Binary(Binary::Add), &[x, offsets]);
+        }
         self.scale_and_shift(n, x, factors, offsets)
     }
 
@@ -314,7 +349,7 @@ impl Reader {
         self.emit(n, Op::Binary(Binary::Add), &[x, offsets])
     }
 
-    fn softmax(&mut self, n: &Node<'_>, x: TensorId) -> Result<TensorId, String> {
+    pub(super) fn softmax(&mut self, n: &Node<'_>, x: TensorId) -> Result<TensorId, String> {
         let shape = self.graph.shape(x).to_vec();
         let axis = super::convert::axis(n.int("axis", if n.opset < 13 { 1 } else { -1 }), shape.len())?;
         let inner: usize = shape[axis + 1..].iter().product();

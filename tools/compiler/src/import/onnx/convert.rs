@@ -15,6 +15,7 @@ const OPERATORS: &[&str] = &[
     "Acos",
     "Acosh",
     "Add",
+    "Affine",
     "And",
     "Asin",
     "Asinh",
@@ -35,6 +36,7 @@ const OPERATORS: &[&str] = &[
     "ConvTranspose",
     "Cos",
     "Cosh",
+    "Crop",
     "DepthToSpace",
     "DequantizeLinear",
     "Div",
@@ -57,6 +59,7 @@ const OPERATORS: &[&str] = &[
     "HardSigmoid",
     "HardSwish",
     "Identity",
+    "ImageScaler",
     "LRN",
     "LeakyRelu",
     "Less",
@@ -77,6 +80,7 @@ const OPERATORS: &[&str] = &[
     "Or",
     "PRelu",
     "Pad",
+    "ParametricSoftplus",
     "Pow",
     "QLinearConv",
     "QLinearMatMul",
@@ -97,6 +101,8 @@ const OPERATORS: &[&str] = &[
     "Reshape",
     "Resize",
     "Round",
+    "Scale",
+    "ScaledTanh",
     "Selu",
     "Shape",
     "Shrink",
@@ -137,6 +143,7 @@ const MICROSOFT: &[&str] = &[
     "QLinearLeakyRelu",
     "QLinearMul",
     "QLinearSigmoid",
+    "QLinearSoftmax",
     "QuantizeLinear",
     "QuickGelu",
 ];
@@ -150,7 +157,9 @@ const MOVING: &[&str] = &[
     "Gather",
     "Identity",
     "MaxPool",
+    "Pad",
     "Reshape",
+    "Resize",
     "Slice",
     "SpaceToDepth",
     "Split",
@@ -160,12 +169,15 @@ const MOVING: &[&str] = &[
     "Unsqueeze",
 ];
 
+/// Those of [`MOVING`] whose output has all elements of their input, and no others.
+const RENAMING: &[&str] = &["Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
+
 /// Whether an operator is read.
 pub(super) fn is_known(domain: &str, operator: &str) -> bool {
     if proto::is_standard(domain) {
         return OPERATORS.contains(&operator);
     }
-    domain == "com.microsoft" && MICROSOFT.contains(&operator)
+    domain == "com.microsoft" && MICROSOFT.contains(&operator) || (domain, operator) == ("ai.onnx.ml", "Scaler")
 }
 
 /// Why an operator is not read.
@@ -201,6 +213,8 @@ impl Reader {
         inputs: &[TensorValue],
         folder: Option<&Path>,
     ) -> Result<Vec<TensorValue>, String> {
+        let aligned = self.aligned(n, inputs)?;
+        let inputs = aligned.as_deref().unwrap_or(inputs);
         if let Some(folded) = self.integers(n, inputs, folder)? {
             return Ok(folded);
         }
@@ -216,9 +230,29 @@ impl Reader {
             if !MOVING.contains(&operator) {
                 return Err(format!("it computes with integers of scale {:?}; only {MOVING:?} do", quantization.scale));
             }
-            let real: Vec<TensorValue> =
+            let mut real: Vec<TensorValue> =
                 [TensorValue::Real(*id)].into_iter().chain(inputs[1..].iter().cloned()).collect();
+            if let ("Pad", Some(TensorValue::Integers(value))) = (operator, inputs.get(2)) {
+                // The integer that is added stands for a number.
+                let (&[value], &[scale], &[zero]) =
+                    (&value.values[..], &quantization.scale[..], &quantization.zero_point[..])
+                else {
+                    return Err("integers with scales per channel are padded".to_owned());
+                };
+                let value = (value - i64::from(zero)) as f32 * scale;
+                real[2] = TensorValue::Real(self.emit_constant(n, &[], vec![value])?);
+            } else if operator == "Pad" && n.text("mode", "constant") == "constant" && quantization.zero_point != [0] {
+                return Err(format!("the integer 0 is added, the zero point is {:?}", quantization.zero_point));
+            }
             let outputs = self.operator(n, &real)?;
+            if RENAMING.contains(&operator) && quantization.axis.is_none() {
+                // The same integers, which need not be rounded again, so that the move can be merged with others.
+                let same = |output| match output {
+                    TensorValue::Real(id) => TensorValue::Quantized(id, quantization.clone()),
+                    other => other,
+                };
+                return Ok(outputs.into_iter().map(same).collect());
+            }
             return outputs.into_iter().map(|output| self.keep(output, quantization)).collect();
         }
         self.operator(n, inputs)

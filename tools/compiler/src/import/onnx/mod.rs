@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Reads ONNX models, from operator set 7 on.
+//! Reads ONNX models.
 //!
 //! Each node becomes nodes of [`crate::ir`], or is computed immediately if all of its inputs are constant. This removes the
 //! arithmetic on shapes that exported models contain. Nodes that cannot be read are collected, so that one run lists all of them.
@@ -13,6 +13,7 @@
 mod arithmetic;
 mod convert;
 mod inline;
+mod old;
 mod order;
 mod pooling;
 mod product;
@@ -84,10 +85,8 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     let file = model.graph.ok_or_else(|| malformed("not an ONNX model: it has no graph".to_owned()))?;
     let default = |set: &&proto::OperatorSet| proto::is_standard(&set.domain);
     let functions = model.functions.iter().flat_map(|function| &function.opset_import);
-    let opset = model.opset_import.iter().chain(functions).find(default).map_or(1, |set| set.version);
-    if opset < 7 {
-        return Err(malformed(format!("operator set {opset}: the oldest that is read is 7")));
-    }
+    let opset = model.opset_import.iter().chain(functions).find(default).map(|set| set.version);
+    let opset = opset.ok_or_else(|| malformed("not an ONNX model: it names no operator set".to_owned()))?;
 
     let mut outputs: Vec<String> = file.output.iter().map(|output| output.name.clone()).collect();
     if !options.outputs.is_empty() {
@@ -170,7 +169,12 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     }
     for name in &outputs {
         let id = match reader.tensors.get(name) {
-            Some(TensorValue::Real(id) | TensorValue::Quantized(id, _)) if reader.graph.constant(*id).is_none() => *id,
+            Some(TensorValue::Real(id)) if reader.graph.constant(*id).is_none() => *id,
+            Some(TensorValue::Quantized(id, quantization)) if reader.graph.constant(*id).is_none() => {
+                // Integers that were only moved have their scale where they are computed.
+                reader.graph.tensors[id.0].quantization.get_or_insert_with(|| quantization.clone());
+                *id
+            }
             Some(_) => return Err(malformed(format!("the output {name:?} does not depend on the inputs"))),
             None => return Err(malformed(format!("no node computes the output {name:?}"))),
         };

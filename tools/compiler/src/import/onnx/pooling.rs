@@ -15,7 +15,7 @@ impl Reader {
         let x = self.real(n, inputs, 0)?;
         let rank = self.spatial(x)?;
         let mut x = self.reshape(n, x, &with_height(self.graph.shape(x)))?;
-        let power = if n.proto.op_type == "LpPool" { Some(n.int("p", 2)) } else { None };
+        let power = if n.proto.op_type == "LpPool" { Some(n.power()?) } else { None };
         x = match power {
             None => x,
             Some(1) => self.emit(n, Op::Unary(Unary::Abs), &[x])?,
@@ -112,8 +112,9 @@ impl Reader {
         };
         let scales = match n.attribute("scales") {
             Some(attribute) => attribute.floats.clone(),
-            None => match inputs.get(if old { 1 } else { 2 }) {
-                Some(TensorValue::Real(_)) => self.values(inputs, if old { 1 } else { 2 })?,
+            None => match (Self::old_scales(n, shape.len()), inputs.get(if old { 1 } else { 2 })) {
+                (Some(scales), _) => scales,
+                (None, Some(TensorValue::Real(_))) => self.values(inputs, if old { 1 } else { 2 })?,
                 _ => Vec::new(),
             },
         };

@@ -242,6 +242,14 @@ impl Reader {
                 let unary = if leaky { Unary::LeakyRelu(n.float("alpha", 0.01)) } else { Unary::Sigmoid };
                 (self.emit(n, Op::Unary(unary), &[x])?, self.parameters(n, inputs, 3, 4)?)
             }
+            "QLinearSoftmax" => {
+                let x = self.dequantize(n, inputs, [0, 1, 2], 1)?;
+                let opset = n.int("opset", 13);
+                (
+                    self.softmax(&Node { proto: n.proto, name: n.name.clone(), opset }, x)?,
+                    self.parameters(n, inputs, 3, 4)?,
+                )
+            }
             _ => return Err("the operator is not supported".to_owned()),
         };
         let q = if q.axis.is_none() { Self::along(q, 1, self.graph.shape(id))? } else { q };

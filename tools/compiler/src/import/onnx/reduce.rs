@@ -13,7 +13,7 @@ impl Reader {
         let x = self.real(n, inputs, 0)?;
         let shape = self.graph.shape(x).to_vec();
         let list = Self::attribute_or_list(n, "axes", inputs, 1)?.unwrap_or_default();
-        let reduction = match (n.proto.op_type.as_str(), n.int("p", 2)) {
+        let reduction = match (n.proto.op_type.as_str(), n.power()?) {
             ("GlobalLpPool", 1) | ("ReduceL1", _) => Reduction::L1,
             ("GlobalLpPool", 2) | ("ReduceL2", _) => Reduction::L2,
             ("GlobalLpPool", power) => return Err(format!("the norm with a power of {power}; there are 1 and 2")),

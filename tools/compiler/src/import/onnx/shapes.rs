@@ -142,7 +142,12 @@ impl Reader {
                 self.emit(n, Op::Binary(Binary::Mul), &[x, ones])
             }
             "Tile" => {
-                let repeats = sizes(&Self::list(inputs, 1)?.ok_or("its repeats are not constant")?, "repeats")?;
+                let repeats = match Self::list(inputs, 1)? {
+                    _ if n.opset < 6 => Self::old_repeats(inputs, shape.len())?,
+                    Some(repeats) => repeats,
+                    None => return Err("its repeats are not constant".to_owned()),
+                };
+                let repeats = sizes(&repeats, "repeats")?;
                 if repeats.len() != shape.len() || repeats.iter().any(|&count| count > MAX_SLICES) {
                     return Err(format!("repeats {repeats:?} of {shape:?}"));
                 }
@@ -172,7 +177,10 @@ impl Reader {
 
     fn pad(&mut self, n: &Node<'_>, mut x: TensorId, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let shape = self.graph.shape(x).to_vec();
-        let list = Self::attribute_or_list(n, "pads", inputs, 1)?.ok_or("its pads are not constant")?;
+        let list = match n.ints("paddings") {
+            Some(old) => old.to_vec(),
+            None => Self::attribute_or_list(n, "pads", inputs, 1)?.ok_or("its pads are not constant")?,
+        };
         let value = match n.attribute("value") {
             Some(value) if n.opset < 11 => value.f,
             _ => self.scalar(inputs, 2, 0.0)?,
@@ -342,7 +350,7 @@ impl Reader {
                 };
             }
             "Cast" => {
-                let to = n.int("to", 0) as i32;
+                let to = n.target();
                 return match &inputs.first() {
                     Some(TensorValue::Integers(integers)) if types::is_real(to) => {
                         let value = Value::Real(integers.shape.clone(), integers.real());

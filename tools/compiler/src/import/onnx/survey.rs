@@ -63,10 +63,9 @@ pub fn of_model(
     let file =
         model.graph.as_ref().ok_or_else(|| Failure::Malformed("not an ONNX model: it has no graph".to_owned()))?;
     let default = |set: &&proto::OperatorSet| proto::is_standard(&set.domain);
-    let opset = model.opset_import.iter().find(default).map_or(1, |set| set.version);
-    if opset < 7 {
-        return Err(Failure::Malformed(format!("operator set {opset}: the oldest that is read is 7")));
-    }
+    let opset = model.opset_import.iter().find(default).map(|set| set.version);
+    let none = || Failure::Malformed("not an ONNX model: it names no operator set".to_owned());
+    let opset = opset.ok_or_else(none)?;
     let mut outputs: Vec<String> = file.output.iter().map(|output| output.name.clone()).collect();
     if !options.outputs.is_empty() {
         outputs.clone_from(&options.outputs);

@@ -661,3 +661,108 @@ fn pixels_whose_channels_are_last_are_not_moved() {
     near(&products, &(0..2).flat_map(|n| (0..16).map(move |at| product(n, at))).collect::<Vec<f32>>());
     assert_eq!(moved, 0);
 }
+
+/// What operator sets before 7 have otherwise computes the same as what they have in common with later ones.
+#[test]
+fn old_operator_sets_are_read() {
+    let attribute = |name: &str| proto::Attribute { name: name.into(), ..Default::default() };
+    let int = |name: &str, i: i64| proto::Attribute { i, ..attribute(name) };
+    let float = |name: &str, f: f32| proto::Attribute { f, ..attribute(name) };
+    let ints = |name: &str, ints: &[i64]| proto::Attribute { ints: ints.into(), ..attribute(name) };
+    let with = |attribute: Vec<proto::Attribute>, node: proto::Node| proto::Node { attribute, ..node };
+    let x: Vec<f32> = (0..32).map(|k| (k as f32 - 16.0) / 10.0).collect();
+    let conv: Vec<f32> = (0..48).map(|k| x[k % 16] + x[k % 16 + 16]).collect();
+    let runs = |version: i64, node: proto::Node, constants: Vec<proto::Tensor>| {
+        let mut model = model(vec![node], constants, "y");
+        model.opset_import[0].version = version;
+        let graph = reads(&model)?;
+        Ok::<_, Failure>(float::run(&graph, std::slice::from_ref(&x), &mut |_, _| {}).unwrap().remove(0))
+    };
+    let near = |found: Vec<f32>, expected: Vec<f32>| {
+        assert_eq!(found.len(), expected.len());
+        assert!(
+            found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5 * (1.0 + b.abs())),
+            "{found:?}, {expected:?}"
+        );
+    };
+    let c = [1.0, -2.0, 0.5];
+    let per_channel = |f: &dyn Fn(f32, f32) -> f32| (0..48).map(|k| f(conv[k], c[k / 16])).collect::<Vec<f32>>();
+    // One value per channel, along axis 1; one per line of each channel, along axes 1 and 2; and the last axes without an axis.
+    let along = |axis: i64| vec![int("broadcast", 1), int("axis", axis)];
+    let operand = || vec![tensor("c", &[3], &c)];
+    near(runs(6, with(along(1), node("Add", &["conv", "c"], "y")), operand()).unwrap(), per_channel(&|a, b| a + b));
+    near(runs(1, with(along(-3), node("Mul", &["conv", "c"], "y")), operand()).unwrap(), per_channel(&|a, b| a * b));
+    let lines: Vec<f32> = (0..12).map(|k| k as f32 / 4.0).collect();
+    let found = runs(6, with(along(1), node("Sub", &["conv", "l"], "y")), vec![tensor("l", &[3, 4], &lines)]);
+    near(found.unwrap(), (0..48).map(|k| conv[k] - lines[k / 4]).collect());
+    let last = with(vec![int("broadcast", 1)], node("Add", &["conv", "l"], "y"));
+    let found = runs(6, last, vec![tensor("l", &[4], &lines[..4])]);
+    near(found.unwrap(), (0..48).map(|k| conv[k] + lines[k % 4]).collect());
+    let found = runs(6, with(along(2), node("Add", &["conv", "c"], "y")), operand());
+    assert!(found.unwrap_err().to_string().contains("\"y\""));
+    let found = runs(6, with(along(3), node("Add", &["conv", "l"], "y")), vec![tensor("l", &[3, 4], &lines)]);
+    assert!(found.unwrap_err().to_string().contains("an operand [3, 4] along axis 3 of [1, 3, 4, 4]"));
+    // In later sets these attributes do not exist.
+    let found = runs(7, with(along(1), node("Add", &["conv", "c"], "y")), operand());
+    assert!(found.is_err());
+
+    let statistics = || {
+        let four = [("s", [1.0, 2.0, 3.0]), ("b", c), ("m", [0.5, 0.0, -0.5]), ("v", [1.0, 4.0, 0.25])];
+        four.map(|(name, values)| tensor(&format!("{name}1"), &[3], &values)).to_vec()
+    };
+    let normalization = || node("BatchNormalization", &["conv", "s1", "b1", "m1", "v1"], "y");
+    let expected = |k: usize| {
+        let at = k / 16;
+        (conv[k] - [0.5, 0.0, -0.5][at]) / ([1.0f32, 4.0, 0.25][at] + 1e-5).sqrt() * (at + 1) as f32 + c[at]
+    };
+    let found = runs(6, with(vec![int("is_test", 1)], normalization()), statistics()).unwrap();
+    near(found, (0..48).map(expected).collect());
+    let error = runs(6, normalization(), statistics()).unwrap_err().to_string();
+    assert!(error.contains("is_test is not set"), "{error}");
+    // Statistics of each element.
+    let each = |name: &str, f: &dyn Fn(usize) -> f32| tensor(name, &[48], &(0..48).map(f).collect::<Vec<f32>>());
+    let constants = vec![
+        each("s1", &|k| k as f32),
+        each("b1", &|k| 1.0 - k as f32),
+        each("m1", &|k| k as f32 / 8.0),
+        each("v1", &|_| 1.0),
+    ];
+    let apart = with(vec![int("spatial", 0), float("epsilon", 0.0)], normalization());
+    let found = runs(7, apart, constants).unwrap();
+    near(found, (0..48).map(|k| (conv[k] - k as f32 / 8.0) * k as f32 + 1.0 - k as f32).collect());
+
+    let found = runs(6, with(vec![float("min", -0.5), float("max", 0.5)], node("Clip", &["conv"], "y")), vec![]);
+    near(found.unwrap(), conv.iter().map(|x| x.clamp(-0.5, 0.5)).collect());
+    near(runs(1, with(vec![ints("shape", &[3, -1])], node("Reshape", &["conv"], "y")), vec![]).unwrap(), conv.clone());
+    near(runs(6, with(vec![int("is_test", 1)], node("Dropout", &["conv"], "y")), vec![]).unwrap(), conv.clone());
+    let to = proto::Attribute { s: "FLOAT".into(), ..attribute("to") };
+    near(runs(1, with(vec![to], node("Cast", &["conv"], "y")), vec![]).unwrap(), conv.clone());
+    let twice = with(vec![float("width_scale", 2.0), float("height_scale", 1.0)], node("Upsample", &["conv"], "y"));
+    near(runs(1, twice, vec![]).unwrap(), (0..96).map(|k| conv[k / 2]).collect());
+    let tile = node("Tile", &["conv", "count", "axis"], "y");
+    let found = runs(1, tile, vec![integers("count", &[2]), integers("axis", &[1])]).unwrap();
+    near(found, [&conv[..], &conv].concat());
+    let pads = with(vec![ints("paddings", &[0, 1, 0, 0, 0, 0, 0, 0])], node("Pad", &["conv"], "y"));
+    near(runs(1, pads, vec![]).unwrap(), [&[0.0; 16][..], &conv].concat());
+    let norm = with(vec![float("p", 1.0)], node("GlobalLpPool", &["conv"], "y"));
+    near(runs(1, norm, vec![]).unwrap(), conv.chunks(16).map(|x| x.iter().map(|x| x.abs()).sum()).collect());
+
+    // Experimental operators, which later sets do not have.
+    let bias = proto::Attribute { floats: c.to_vec(), ..attribute("bias") };
+    let scaler = with(vec![bias, float("scale", 2.0)], node("ImageScaler", &["conv"], "y"));
+    near(runs(7, scaler, vec![]).unwrap(), per_channel(&|a, b| 2.0 * a + b));
+    let both = || vec![float("alpha", 2.0), float("beta", 0.5)];
+    near(
+        runs(6, with(both(), node("Affine", &["conv"], "y")), vec![]).unwrap(),
+        conv.iter().map(|x| 2.0 * x + 0.5).collect(),
+    );
+    let expected = conv.iter().map(|x| 2.0 * (0.5 * x).tanh()).collect();
+    near(runs(6, with(both(), node("ScaledTanh", &["conv"], "y")), vec![]).unwrap(), expected);
+    let expected = conv.iter().map(|x| 2.0 * (0.5 * x).exp().ln_1p()).collect();
+    near(runs(6, with(both(), node("ParametricSoftplus", &["conv"], "y")), vec![]).unwrap(), expected);
+    let crop = with(vec![ints("border", &[1, 2, 0, 0]), ints("scale", &[2, 3])], node("Crop", &["conv"], "y"));
+    let expected = (0..18).map(|k| conv[k / 6 * 16 + (2 + k % 6 / 3) * 4 + 1 + k % 3]).collect();
+    near(runs(6, crop, vec![]).unwrap(), expected);
+    let crop = with(vec![ints("border", &[i64::MAX; 4])], node("Crop", &["conv"], "y"));
+    assert!(runs(6, crop, vec![]).unwrap_err().to_string().contains("\"y\""));
+}
