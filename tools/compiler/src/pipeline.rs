@@ -31,6 +31,7 @@ use crate::output::compiled::{Compiled, Lowered};
 use crate::output::layout::{Layout, Stored};
 use crate::output::loadable;
 use crate::output::report::{self, Division, RunReport};
+use crate::passes::batch;
 use crate::passes::crop::crop;
 use crate::passes::fuse::fuse;
 use crate::passes::inputs::inputs;
@@ -68,6 +69,21 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
 ///
 /// As [`compile`].
 pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_>) -> Result<Compiled, Error> {
+    let refused = match at_once(graph, ranges, options, &mut *observe) {
+        Err(refused @ (Error::Refused(_) | Error::Unsupported { .. })) if options.wide.is_empty() => refused,
+        other => return other,
+    };
+    // A batch that cannot be computed at once may be pictures that are computed one after another.
+    let Some((one, count)) = batch::picture(graph) else { return Err(refused) };
+    let pictures = options.pictures.saturating_mul(count);
+    if pictures > batch::MOST_PICTURES {
+        return Err(refused);
+    }
+    at_once(&one, ranges, &Options { pictures, ..options.clone() }, observe).map_err(|_| refused)
+}
+
+/// Compiles a graph whose batch, if it has one, becomes channels.
+fn at_once(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_>) -> Result<Compiled, Error> {
     let separable = options.optimize == Optimize::Time && options.wide.is_empty();
     let joined = if separable { separable::join(graph, |pair| cycles(pair, options)) } else { None };
     passes(joined.as_ref().unwrap_or(graph), ranges, options, observe)

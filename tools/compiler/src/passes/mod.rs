@@ -3,6 +3,7 @@
 //! Passes over the network of steps.
 
 pub(crate) mod apart;
+pub(crate) mod batch;
 pub mod crop;
 pub mod fuse;
 pub mod inputs;
