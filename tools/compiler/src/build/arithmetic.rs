@@ -6,6 +6,7 @@ use crate::build::nodes::Builder;
 use crate::float;
 use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
 use crate::net::step::{ends_at_limit, Combine, Convolution, Elements, Kind, Pipe, PostOp, Tensor, TensorId};
+use crate::numbers::doubts::is_steep;
 use crate::numbers::tails;
 use crate::target::UNKNOWN;
 
@@ -76,7 +77,7 @@ impl Builder<'_> {
                 return Err(format!("{} has steps, which a lookup table cannot represent", unary.name()));
             }
             _ if tables => {
-                let range = self.range_of(node.inputs[0]);
+                let range = self.arguments(node.inputs[0], unary);
                 let function = |x: f64| f64::from(unary.apply(x as f32));
                 let [low, high] = tails::shortened(&function, range.map(f64::from), false, tails::ERROR);
                 vec![PostOp::Table(unary.into(), low as f32, high as f32)]
@@ -157,6 +158,19 @@ impl Builder<'_> {
         let op = ir::Convolution { group: 1, ..ir::Convolution::per_channel(2, ir::Padding::default()) };
         let weights = [1.0, -1.0, -1.0, 1.0].into();
         self.convolve(node, Convolution { op, kernels: 2, weights, bias: vec![0.5; 2] }, both, output)
+    }
+
+    /// The arguments that the table of a function covers. In half precision these are more than those of the samples, because the values
+    /// of other data do not saturate, as integers do: three times the range, as far as a table without samples reaches.
+    fn arguments(&self, id: ir::TensorId, unary: Unary) -> [f32; 2] {
+        let [low, high] = self.range_of(id);
+        if self.net.integers || is_steep(unary) {
+            return [low, high];
+        }
+        let (bounds, width) = (self.bounds[id.0], high - low);
+        let below = (low - width).max(UNKNOWN[0]).min(low).max(bounds.0);
+        let above = (high + width).min(UNKNOWN[1]).max(high).min(bounds.1);
+        [below, above]
     }
 
     /// The arguments of a table for a tensor: the values on the samples, or those that are possible.

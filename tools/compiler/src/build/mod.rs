@@ -6,4 +6,5 @@ pub mod arithmetic;
 pub mod linear;
 pub mod moves;
 pub mod nodes;
+pub(crate) mod resize;
 pub mod windows;

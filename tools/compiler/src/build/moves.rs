@@ -6,15 +6,12 @@
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 
-use crate::build::nodes::Builder;
+use crate::build::nodes::{Builder, MAX_COPIES};
 use crate::build::windows::Blocks;
 use crate::ir::{self, PadMode};
 use crate::net::step::{Convolution, Kind, Tensor, TensorId};
 use crate::target::LARGEST_EXTENT;
 use crate::target::LARGEST_STRIDE;
-
-/// The greatest number of lines or columns that are added to a tensor by single copies.
-const MAX_COPIES: usize = 64;
 
 /// A convolution's windows along one axis, on every `apart`-th element. `phases` has the first elements.
 struct Grid {
@@ -217,8 +214,13 @@ impl Builder<'_> {
 
     /// A resize whose weights repeat: the elements of a block are sums of elements of the input, with the same weights in all blocks.
     /// A convolution computes them as channels. Beyond the border the first and the last element are repeated.
-    pub(crate) fn resampled(&mut self, node: &ir::Node, blocks: &[Blocks; 2]) -> Result<(), String> {
-        let (x, output) = (node.inputs[0].0, node.output.0);
+    pub(crate) fn resampled(
+        &mut self,
+        node: &ir::Node,
+        x: TensorId,
+        output: TensorId,
+        blocks: &[Blocks; 2],
+    ) -> Result<(), String> {
         let [channels, height, width] = self.net.tensors[x].shape;
         let size = [height as usize, width as usize];
         let block = [0, 1].map(|axis| blocks[axis].taps.len());

@@ -8,8 +8,14 @@ use nvdla_uapi::config::Config;
 
 use crate::bounds::Bounds;
 use crate::ir::{self, Graph, Op, Ranges, Refusal, Unreadable};
-use crate::net::step::{Convolution, Kind, Lrn, Net, PostOp, Step, Tensor, TensorId};
+use crate::net::step::{Combine, Convolution, Elements, Kind, Lrn, Net, PostOp, Step, Tensor, TensorId};
 use crate::target::LARGEST_STRIDE;
+
+/// The greatest number of lines or columns that single copies put beside a tensor or one another.
+pub(super) const MAX_COPIES: usize = 64;
+
+/// The greatest value around a tensor. Integers that stand for it would be too far apart for the tensor's own values.
+const LARGEST_CONSTANT: f32 = 1024.0;
 
 /// What is known of a graph's values beside their ranges.
 pub(crate) struct Known<'a> {
@@ -284,8 +290,11 @@ impl Builder<'_> {
                 self.step(node, Kind::Spread([block; 2]), &[input], Vec::new(), output);
             }
             Op::Resize(resize) => {
-                if let Err(reason) = self.resize(node, resize) {
-                    self.linear_node(node, reason)?;
+                let steps = self.net.steps.len();
+                let made = self.resize(node, resize).or_else(|reason| self.linear_node(node, reason));
+                if let Err(reason) = made {
+                    self.net.steps.truncate(steps);
+                    self.resize_unevenly(node, resize).map_err(|why| format!("{reason}, and {why}"))?;
                 }
             }
             Op::SpaceToDepth { block } => {
@@ -340,8 +349,21 @@ impl Builder<'_> {
         };
         let of = |axis: Option<usize>| axis.map_or((0, 1, 1), |axis| (starts[axis], steps[axis], lengths[axis]));
         let ((y, by, height), (x, along, width)) = (of(lines), of(columns));
+        let mut input = node.inputs[0].0;
+        let (mut y, mut by, mut x, mut along) = (y, by, x, along);
         if height > 1 && by < 0 || width > 1 && along < 0 {
-            return self.linear_node(node, format!("a slice in steps of {steps:?}"));
+            let Err(reason) = self.linear_node(node, format!("a slice in steps of {steps:?}")) else { return Ok(()) };
+            if by < 0 && height > MAX_COPIES || along < 0 && width > MAX_COPIES {
+                return Err(reason);
+            }
+            if height > 1 && by < 0 {
+                input = self.backwards(node, input, 1, (0..height).map(|k| (y as isize + k as isize * by) as u32));
+                (y, by) = (0, 1);
+            }
+            if width > 1 && along < 0 {
+                input = self.backwards(node, input, 2, (0..width).map(|k| (x as isize + k as isize * along) as u32));
+                (x, along) = (0, 1);
+            }
         }
         // If the columns are apart, a view of all columns between them comes first.
         let mut output = node.output.0;
@@ -357,7 +379,6 @@ impl Builder<'_> {
                 channels.iter().flat_map(|&before| (0..lengths[axis]).map(move |k| before * shape[axis] + at(k)));
             channels = next.collect();
         }
-        let input = node.inputs[0].0;
         let first = channels[0];
         let distance = channels.get(1).map_or(1, |&second| second.wrapping_sub(first));
         let even = channels.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == distance)
@@ -384,6 +405,23 @@ impl Builder<'_> {
             self.step(node, Kind::Columns(along as u32), &[output], Vec::new(), node.output.0);
         }
         Ok(())
+    }
+
+    /// The given lines (axis 1) or columns (axis 2) of a tensor in their order, which copies put beside one another.
+    fn backwards(&mut self, node: &ir::Node, x: TensorId, axis: usize, order: impl Iterator<Item = u32>) -> TensorId {
+        let Tensor { name, mut shape, range, .. } = self.net.tensors[x].clone();
+        let mut parts = Vec::new();
+        for at in order {
+            let (mut one, mut start) = (shape, [0; 3]);
+            (one[axis], start[axis]) = (1, at);
+            let part = self.net.tensor(format!("{name} part"), one, range);
+            self.step(node, Kind::Slice { start, step: [1; 2] }, &[x], Vec::new(), part);
+            parts.push(part);
+        }
+        shape[axis] = parts.len() as u32;
+        let all = self.net.tensor(format!("{name} backwards"), shape, range);
+        self.step(node, Kind::Concat(axis), &parts, Vec::new(), all);
+        all
     }
 
     /// In int8, a maximum of a tensor that is padded with a value below all of its integers: the tensor and the maximum with this
@@ -433,17 +471,17 @@ impl Builder<'_> {
             return Ok(());
         };
         let around = first.iter().chain(&last).any(|&side| side > 0);
-        if value != 0.0 && around {
-            return Err(format!("padding with {value}, which is not 0"));
+        if value.abs() > LARGEST_CONSTANT && around {
+            return Err(format!("padding with {value}"));
         }
         let Tensor { name, shape: out, range, .. } = self.net.tensors[node.output.0].clone();
         let [own, ..] = self.net.tensors[from].shape;
         let Some((axis, _)) = channels().next() else {
-            return self.surrounded_by_zeros(node, from, first, last, node.output.0);
+            return self.surrounded_by(node, value, from, first, last, node.output.0);
         };
         if around {
             let wider = self.net.tensor(format!("{name} padded"), [own, out[1], out[2]], range);
-            self.surrounded_by_zeros(node, from, first, last, wider)?;
+            self.surrounded_by(node, value, from, first, last, wider)?;
             from = wider;
         }
         let inner = own / shape[axis] as u32;
@@ -458,6 +496,38 @@ impl Builder<'_> {
             }
         }
         self.step(node, Kind::Concat(0), &parts, Vec::new(), node.output.0);
+        Ok(())
+    }
+
+    /// A tensor with lines and columns of a value around it: those of zeros, to which SDP adds constants.
+    fn surrounded_by(
+        &mut self,
+        node: &ir::Node,
+        value: f32,
+        from: TensorId,
+        before: [usize; 2],
+        after: [usize; 2],
+        to: TensorId,
+    ) -> Result<(), String> {
+        if value == 0.0 {
+            return self.surrounded_by_zeros(node, from, before, after, to);
+        }
+        let (range, Tensor { name, shape, .. }) = (self.net.tensors[from].range, self.net.tensors[to].clone());
+        let zeros = self.net.tensor(format!("{name} in zeros"), shape, range);
+        self.surrounded_by_zeros(node, from, before, after, zeros)?;
+        let [c, h, w] = shape.map(|extent| extent as usize);
+        let inside = |at: usize, axis: usize, size: usize| (before[axis]..size - after[axis]).contains(&at);
+        let of = |at: usize| {
+            let both = inside(at / w % h, 0, h) && inside(at % w, 1, w);
+            if both {
+                0.0
+            } else {
+                value
+            }
+        };
+        let values = (0..c * h * w).map(of).collect();
+        let add = PostOp::Elements(Combine::Add { negate: false }, Elements { shape, values });
+        self.split(node, Kind::Copy, zeros, vec![add], to);
         Ok(())
     }
 

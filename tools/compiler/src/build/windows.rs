@@ -20,7 +20,22 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// `scale` is the output's size divided by the input's.
+    /// The blocks of an axis of `size` elements; `None` if the weights do not repeat.
+    pub(crate) fn of(resize: &ir::Resize, axis: usize, taps: &[ir::Taps], size: u32) -> Option<Self> {
+        let scale = match resize.coordinates {
+            // The first and the last elements of both are at the same places.
+            ir::Coordinates::AlignCorners if size > 1 && taps.len() > 1 => (taps.len() - 1) as f32 / (size - 1) as f32,
+            _ => resize.scales[axis],
+        };
+        Self::new(taps, scale)
+    }
+
+    /// Each element stays.
+    pub(crate) fn same(size: u32) -> Self {
+        Self { stride: 1, taps: vec![ir::Taps { first: 0, weights: vec![1.0] }], count: size as usize }
+    }
+
+    /// `scale` is the distance of two elements of the input, in elements of the output.
     fn new(taps: &[ir::Taps], scale: f32) -> Option<Self> {
         let out = taps.len();
         let whole = |stride: &usize| {
@@ -61,11 +76,45 @@ struct Phase {
     outputs: usize,
 }
 
+/// Windows along one axis that have equally many elements of the input.
+struct Part {
+    /// The first element that they read, and how many.
+    first: usize,
+    elements: usize,
+    /// The elements of a window.
+    kernel: usize,
+    /// The number of windows.
+    outputs: usize,
+}
+
+/// The windows of a pooling along an axis of `size` elements: those that reach into the padding alone, the others together.
+fn parts(pool: &Pool, axis: usize, size: usize, outputs: usize) -> Vec<Part> {
+    let (kernel, stride, before) = (pool.kernel[axis], pool.stride[axis], [pool.padding.top, pool.padding.left][axis]);
+    let mut parts: Vec<Part> = Vec::new();
+    for at in 0..outputs {
+        let first = (at * stride).saturating_sub(before);
+        let end = (at * stride + kernel).saturating_sub(before).min(size);
+        match parts.last_mut() {
+            Some(last) if end == first + kernel && last.kernel == kernel => {
+                (last.elements, last.outputs) = (end - last.first, last.outputs + 1);
+            }
+            _ => {
+                let elements = end.saturating_sub(first);
+                parts.push(Part { first, elements, kernel: elements, outputs: 1 });
+            }
+        }
+    }
+    parts
+}
+
+/// The most convolutions of an average that does not count its padding.
+const MOST_PARTS: usize = 25;
+
 /// How much smaller the measured step of an average is than that of its input, if a convolution computes it.
 const MUCH_FINER: f32 = 4.0;
 
 /// The greatest number of elements after which the weights of a resize repeat.
-const LARGEST_RATIO: usize = 32;
+pub(crate) const LARGEST_RATIO: usize = 32;
 
 impl Phases {
     fn new(kernel: usize, stride: usize, apart: usize, padding: usize, [size, outputs]: [usize; 2]) -> Self {
@@ -114,6 +163,9 @@ impl Builder<'_> {
         }
         if let ir::PoolKind::Average { count_include_pad } = pool.kind {
             if !count_include_pad && pool.padding != ir::Padding::default() {
+                if !large {
+                    return self.uncounted(node, &pool, input, output);
+                }
                 let reason = format!("an average over windows of {:?} that does not count padding", pool.kernel);
                 return Err(reason);
             }
@@ -241,6 +293,37 @@ impl Builder<'_> {
         self.net.integers && self.graph.tensor(node.output).quantization.is_some()
     }
 
+    /// An average that does not count its padding: one convolution for all windows inside the input, and one for each line or column of
+    /// windows that reach into the padding.
+    fn uncounted(&mut self, node: &ir::Node, pool: &Pool, input: TensorId, output: TensorId) -> Result<(), String> {
+        let Tensor { name, shape: [channels, height, width], .. } = self.net.tensors[input].clone();
+        let Tensor { shape: [_, lines, columns], range, .. } = self.net.tensors[output].clone();
+        let down = parts(pool, 0, height as usize, lines as usize);
+        let along = parts(pool, 1, width as usize, columns as usize);
+        let mut bands = Vec::new();
+        for y in &down {
+            let mut row = Vec::new();
+            for x in &along {
+                let from = self.window(node, input, [y.first, x.first], [y.elements, x.elements]);
+                let size = [channels, y.outputs as u32, x.outputs as u32];
+                let made = self.net.tensor(format!("{name} means"), size, range);
+                let kernel = [y.kernel, x.kernel];
+                let weight = 1.0 / (kernel[0] * kernel[1]) as f32;
+                let weights = vec![weight; channels as usize * kernel[0] * kernel[1]];
+                let group = channels as usize;
+                let padding = ir::Padding::default();
+                let op = ir::Convolution { group, kernel, stride: pool.stride, dilation: [1; 2], padding };
+                self.depthwise(node, op, weights, from, made)?;
+                row.push(made);
+            }
+            let band = self.net.tensor(format!("{name} lines"), [channels, y.outputs as u32, columns], range);
+            self.step(node, Kind::Concat(2), &row, Vec::new(), band);
+            bands.push(band);
+        }
+        self.step(node, Kind::Concat(1), &bands, Vec::new(), output);
+        Ok(())
+    }
+
     /// Whether a convolution computes an average in int8: in a quantized model, because PDP rounds twice and its output has the scale
     /// of its input, or where values reach much farther than the means of a part of the picture.
     fn is_finer(&self, node: &ir::Node, pool: &Pool, input: TensorId) -> bool {
@@ -250,10 +333,22 @@ impl Builder<'_> {
             return false;
         };
         let [_, height, width] = self.net.tensors[input].shape.map(|extent| extent as usize);
-        let finer = pool.kernel != [height, width] && to.scale * MUCH_FINER < from.scale;
+        // PDP's output shares the zero of its input, which is 0 for outputs and where padding counts. Without negative values that
+        // takes half of the integers.
+        let counts_padding =
+            pool.kind == ir::PoolKind::Average { count_include_pad: true } && pool.padding != ir::Padding::default();
+        let one_sided = from.min >= 0.0 && !from.given;
+        let apart = one_sided && (counts_padding || self.graph.outputs.contains(&node.output));
+        let finer = pool.kernel != [height, width] && (apart || to.scale * MUCH_FINER < from.scale);
         let counted =
             pool.kind == ir::PoolKind::Average { count_include_pad: true } || pool.padding == ir::Padding::default();
-        (to.given || finer) && counted && matches!(pool.kind, ir::PoolKind::Average { .. })
+        let ir::Padding { top, left, bottom, right } = pool.padding;
+        let outputs = |axis: usize, whole: usize| whole.saturating_sub(pool.kernel[axis]) / pool.stride[axis] + 1;
+        let down = || parts(pool, 0, height, outputs(0, height + top + bottom)).len();
+        let along = || parts(pool, 1, width, outputs(1, width + left + right)).len();
+        (to.given || finer)
+            && matches!(pool.kind, ir::PoolKind::Average { .. })
+            && (counted || pool.dilation == [1; 2] && down() * along() <= MOST_PARTS)
     }
 
     /// A deconvolution of stride s is s x s convolutions, each with every s-th weight, whose outputs are interleaved.
@@ -396,9 +491,9 @@ impl Builder<'_> {
                 return Ok(());
             }
         }
-        let [Some(down), Some(along)] = [0, 1].map(|axis| Blocks::new(&taps[axis], resize.scales[axis])) else {
+        let [Some(down), Some(along)] = [0, 1].map(|axis| Blocks::of(resize, axis, &taps[axis], [h, w][axis])) else {
             return Err(format!("from {h} x {w} to {out_h} x {out_w}, with other weights for each element"));
         };
-        self.resampled(node, &[down, along])
+        self.resampled(node, x, out, &[down, along])
     }
 }

@@ -42,9 +42,6 @@ impl<'a> Measured<'a> {
 impl<'a, D: Device> Measured<'a, D> {
     /// Loads the network for a device.
     pub fn on(compiled: &'a Compiled, inputs: &'a [Option<Preprocess>], device: D) -> Result<Self, String> {
-        if compiled.report.pictures > 1 {
-            return Err(format!("losses are measured with one picture per run, not with {}", compiled.report.pictures));
-        }
         let loadable = Loadable::from_bytes(compiled.loadable.clone()).map_err(said)?;
         let session = Session::new(loadable, device).map_err(said)?;
         Ok(Self { compiled, inputs, session })
@@ -125,6 +122,16 @@ impl<'a, D: Device> Measured<'a, D> {
         samples: &[Vec<Vec<f32>>],
     ) -> Result<HashMap<usize, Loss>, String> {
         let mut losses: HashMap<usize, Loss> = HashMap::new();
+        if self.compiled.report.pictures > 1 {
+            // The layout is that of one picture.
+            for sample in samples {
+                let expected = float::run(graph, sample, &mut |_, _| {})?;
+                for ((found, expected), id) in self.run(sample)?.iter().zip(&expected).zip(&graph.outputs) {
+                    losses.entry(id.0).or_default().add(found, expected);
+                }
+            }
+            return Ok(losses);
+        }
         let sizes: HashMap<usize, [u32; 2]> =
             self.compiled.layout.tensors.iter().map(|stored| (stored.tensor, stored.size)).collect();
         for sample in samples {
@@ -351,6 +358,151 @@ mod tests {
         for config in [&NV_SMALL, &NV_FULL] {
             let (with, without) = (loss(&ranges, config), loss(&symmetric(&graph, &ranges), config));
             assert!(with.iter().zip(&without).all(|(with, without)| *with > without + 2.5), "{with:?}, {without:?}");
+        }
+    }
+
+    /// The first output of a loadable, and the expected one, for each sample.
+    type Outputs = Vec<(Vec<f32>, Vec<f32>)>;
+
+    /// The outputs of a graph and of its loadable, whose ranges are measured on the samples.
+    fn both(graph: &Graph, samples: &[Vec<Vec<f32>>], options: &Options) -> (Compiled, Outputs) {
+        let ranges = measure(graph, samples.iter().cloned().map(Ok), Method::Max).unwrap();
+        let given = calibrate::complete(graph, calibrate::of_model(graph), Some(&ranges));
+        let compiled = compile(graph, &given, options).unwrap();
+        let mut measured = Measured::new(&compiled, &[]).unwrap();
+        let run = |sample: &Vec<Vec<f32>>| {
+            let expected = float::run(graph, sample, &mut |_, _| {}).unwrap().remove(0);
+            (measured.run(sample).unwrap().remove(0), expected)
+        };
+        let outputs = samples.iter().map(run).collect();
+        (compiled, outputs)
+    }
+
+    fn decibels(outputs: &[(Vec<f32>, Vec<f32>)]) -> f64 {
+        let mut loss = Loss::default();
+        for (found, expected) in outputs {
+            loss.add(found, expected);
+        }
+        loss.decibels()
+    }
+
+    #[test]
+    fn a_batch_that_cannot_be_computed_at_once_is_computed_one_after_another() {
+        // CDP's windows would include channels of other pictures.
+        let mut graph = Graph::new("batch");
+        let x = graph.input("x", &[3, 8, 5, 4]).unwrap();
+        let weights = graph.add_constant("w", &[8, 8, 1, 1], numbers(7, 64)).unwrap();
+        let op = Convolution { group: 1, ..Convolution::per_channel(1, Padding::default()) };
+        let y = graph.add("conv", Op::Convolution(op), &[x, weights], "conv").unwrap();
+        let y = graph.add("lrn", Op::Lrn { size: 3, alpha: 0.5, beta: 0.75, bias: 1.0 }, &[y], "lrn").unwrap();
+        graph.outputs.push(y);
+        let samples: Vec<Vec<Vec<f32>>> = (1..3).map(|seed| vec![numbers(seed, 480)]).collect();
+        let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
+        let (compiled, outputs) = both(&graph, &samples, &options);
+        assert_eq!(compiled.report.pictures, 3);
+        assert!(decibels(&outputs) > 50.0, "{}", decibels(&outputs));
+        // Its losses are those of the outputs.
+        let losses = Measured::new(&compiled, &[]).unwrap().losses(&graph, &samples).unwrap();
+        assert!(losses.iter().all(|(_, loss)| loss.decibels() > 50.0));
+        // A second one in the loadable.
+        let two = compile(&graph, &Ranges::new(), &Options { pictures: 2, ..options }).unwrap();
+        assert_eq!(two.report.pictures, 6);
+    }
+
+    #[test]
+    fn elements_whose_weights_do_not_repeat_are_resized() {
+        use crate::ir::{Coordinates, Resize, ResizeMode};
+        for (size, mode, coordinates) in [
+            ([56, 48], ResizeMode::Bilinear, Coordinates::AlignCorners),
+            ([42, 24], ResizeMode::Bilinear, Coordinates::AlignCorners),
+            ([28, 36], ResizeMode::Cubic(-0.75), Coordinates::AlignCorners),
+            // These weights repeat: the distance is a quarter of an element.
+            ([109, 93], ResizeMode::Bilinear, Coordinates::AlignCorners),
+            ([14, 48], ResizeMode::Bilinear, Coordinates::AlignCorners),
+        ] {
+            let mut graph = Graph::new("resize");
+            let x = graph.input("x", &[1, 12, 28, 24]).unwrap();
+            let scales = [size[0] as f32 / 28.0, size[1] as f32 / 24.0];
+            let resize = Op::Resize(Resize { mode, coordinates, scales, size });
+            let y = graph.add("resize", resize, &[x], "y").unwrap();
+            graph.outputs.push(y);
+            let samples: Vec<Vec<Vec<f32>>> = (1..3).map(|seed| vec![numbers(seed, 12 * 28 * 24)]).collect();
+            for (config, precision, least) in [
+                (&NV_FULL, Precision::Fp16, 55.0),
+                (&NV_SMALL, Precision::Int8, 33.0),
+                (&NV_FULL, Precision::Int8, 33.0),
+            ] {
+                let options = Options { precision, ..Options::new(config) };
+                let (_, outputs) = both(&graph, &samples, &options);
+                assert!(decibels(&outputs) > least, "{size:?}, {}: {}", config.name, decibels(&outputs));
+            }
+        }
+    }
+
+    #[test]
+    fn averages_of_quantized_models_that_do_not_count_padding_round_once() {
+        use crate::ir::Quantization;
+        let quantized = |scale: f32, zero: i32| {
+            Some(Quantization { scale: vec![scale], zero_point: vec![zero], axis: None, limits: (-128, 127) })
+        };
+        for (kernel, stride, padding) in [
+            ([3, 3], [1, 1], Padding { top: 1, left: 1, bottom: 1, right: 1 }),
+            ([3, 2], [2, 2], Padding { top: 0, left: 1, bottom: 1, right: 0 }),
+            ([5, 5], [1, 3], Padding { top: 2, left: 2, bottom: 2, right: 2 }),
+        ] {
+            let mut graph = Graph::new("average");
+            let x = graph.input("x", &[1, 8, 12, 12]).unwrap();
+            let kind = PoolKind::Average { count_include_pad: false };
+            let pool = Pool { stride, padding, ..Pool::new(kind, kernel) };
+            let y = graph.add("pool", Op::Pool(pool), &[x], "y").unwrap();
+            graph.tensors[x.0].quantization = quantized(0.01, 3);
+            graph.tensors[y.0].quantization = quantized(0.004, -7);
+            graph.outputs.push(y);
+            let samples: Vec<Vec<Vec<f32>>> = (1..4).map(|seed| vec![numbers(seed, 8 * 12 * 12)]).collect();
+            for config in [&NV_SMALL, &NV_FULL] {
+                let (_, outputs) = both(&graph, &samples, &Options::new(config));
+                let all = outputs.iter().flat_map(|(found, expected)| found.iter().zip(expected));
+                assert!(all.clone().all(|(a, b)| (*a - *b).abs() < 0.0041), "{kernel:?}, {}", config.name);
+                let wrong = all.clone().filter(|(a, b)| (*a - *b).abs() > 1e-4).count();
+                assert!(wrong * 12 < all.count(), "{kernel:?}, {}: {wrong} integers differ", config.name);
+            }
+        }
+    }
+
+    #[test]
+    fn lines_and_columns_of_a_constant_are_added_and_turned() {
+        use crate::ir::PadMode;
+        let pad = Op::Pad { mode: PadMode::Constant(0.5), before: vec![0, 0, 1, 2], after: vec![0, 0, 0, 1] };
+        let steps = vec![1, 1, -1, -2];
+        let back = Op::Slice { starts: vec![0, 0, 29, 39], steps, lengths: vec![1, 6, 30, 20] };
+        for op in [pad, back] {
+            let mut graph = Graph::new("moves");
+            let x = graph.input("x", &[1, 6, 30, 40]).unwrap();
+            let y = graph.add("move", op.clone(), &[x], "y").unwrap();
+            graph.outputs.push(y);
+            let samples: Vec<Vec<Vec<f32>>> = (1..3).map(|seed| vec![numbers(seed, 7200)]).collect();
+            for (config, precision, least) in [(&NV_FULL, Precision::Fp16, 70.0), (&NV_SMALL, Precision::Int8, 40.0)] {
+                let options = Options { precision, ..Options::new(config) };
+                let (_, outputs) = both(&graph, &samples, &options);
+                assert!(decibels(&outputs) > least, "{op:?}, {}: {}", config.name, decibels(&outputs));
+            }
+        }
+    }
+
+    #[test]
+    fn tables_in_half_precision_reach_beyond_the_samples() {
+        for unary in [Unary::Sigmoid, Unary::Tanh, Unary::Silu, Unary::Elu(1.0), Unary::Gelu] {
+            let mut graph = Graph::new("function");
+            let x = graph.input("x", &[1, 1, 8, 8]).unwrap();
+            let y = graph.add("function", Op::Unary(unary), &[x], "y").unwrap();
+            graph.outputs.push(y);
+            let ranges = measure(&graph, [Ok(vec![numbers(1, 64)])], Method::Max).unwrap();
+            let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
+            let compiled = compile(&graph, &ranges, &options).unwrap();
+            let wider: Vec<f32> = numbers(2, 64).iter().map(|x| 2.5 * x).collect();
+            let expected = float::run(&graph, std::slice::from_ref(&wider), &mut |_, _| {}).unwrap().remove(0);
+            let found = Measured::new(&compiled, &[]).unwrap().run(&[wider]).unwrap().remove(0);
+            assert!(decibels(&[(found, expected)]) > 55.0, "{}", unary.name());
         }
     }
 

@@ -17,6 +17,11 @@ use crate::target::UNKNOWN;
 /// arguments ends, or have no value for some arguments.
 const STEEP: [ir::Unary; 16] =
     [Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Softsign, Sqrt, XLogX];
+/// Whether a function approaches no line beyond the arguments of a table, or only slowly.
+pub(crate) fn is_steep(unary: ir::Unary) -> bool {
+    STEEP.contains(&unary) || matches!(unary, ir::Unary::Power(_))
+}
+
 /// The error of a table that is worth a warning, relative to the greatest value: results have about 34 dB.
 const COARSE: f64 = 0.02;
 /// Arguments at which the greatest value of a function is looked for.
@@ -119,6 +124,6 @@ pub(crate) fn unknown_arguments<'a>(
         let ir::Op::Unary(unary) = node.op else { return None };
         let (x, (low, high)) = (node.inputs[0], bounds[node.inputs[0].0]);
         let unknown = ranges.get(x).is_none() && !(low.is_finite() && high.is_finite());
-        ((STEEP.contains(&unary) || matches!(unary, ir::Unary::Power(_))) && unknown).then_some((node, unary))
+        (is_steep(unary) && unknown).then_some((node, unary))
     })
 }

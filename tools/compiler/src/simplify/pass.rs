@@ -75,6 +75,7 @@ impl<'a> Pass<'a> {
     pub(super) fn node(&mut self, k: usize) -> bool {
         self.readers[self.graph.nodes[k].output.0] > 0
             && (self.identity(k)
+                || self.rounded_again(k)
                 || self.arithmetic(k)
                 || self.function(k)
                 || self.merge_moves(k)
@@ -219,6 +220,33 @@ impl<'a> Pass<'a> {
         self.readers[x.0] += self.readers[y.0];
         self.readers[y.0] = 0;
         self.release(x);
+        true
+    }
+
+    /// If a node rounds a tensor in the same way as one before, its readers read that. Tools that quantize write a pair of
+    /// QuantizeLinear and DequantizeLinear for each reader.
+    fn rounded_again(&mut self, k: usize) -> bool {
+        let y = self.output(k);
+        let rounds = &self.graph.tensor(y).quantization;
+        if rounds.is_none() || self.graph.outputs.contains(&y) {
+            return false;
+        }
+        let node = &self.graph.nodes[k];
+        let same = |other: &&Node| {
+            (&other.op, &other.inputs) == (&node.op, &node.inputs)
+                && self.graph.tensor(other.output).quantization == *rounds
+                && self.readers[other.output.0] > 0
+        };
+        let Some(x) = self.graph.nodes[..k].iter().find(same).map(|other| other.output) else { return false };
+        for user in k + 1..self.graph.nodes.len() {
+            self.graph.nodes[user].inputs.iter_mut().filter(|id| **id == y).for_each(|id| *id = x);
+        }
+        self.readers[x.0] += self.readers[y.0];
+        self.readers[y.0] = 0;
+        let inputs = self.inputs(k).to_vec();
+        for id in inputs {
+            self.release(id);
+        }
         true
     }
 

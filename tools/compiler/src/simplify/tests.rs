@@ -611,3 +611,25 @@ fn small_shares_have_logarithms() {
         }
     }
 }
+
+/// A tensor that a model rounds once for each reader is rounded once.
+#[test]
+fn what_is_rounded_again_is_rounded_once() {
+    let quantized =
+        |scale: f32| Some(Quantization { scale: vec![scale], zero_point: vec![0], axis: None, limits: (-128, 127) });
+    for (scale, count) in [(0.05, 1), (0.04, 2)] {
+        let mut builder = Builder(Graph::new("residual"));
+        let x = builder.0.input("x", &[1, 2, 4, 4]).unwrap();
+        let y = builder.conv(x, 3, 1);
+        let one = builder.unary(Unary::Clip(-6.4, 6.35), y);
+        builder.0.tensors[one.0].quantization = quantized(0.05);
+        let z = builder.conv(one, 3, 1);
+        let two = builder.unary(Unary::Clip(-6.4, 6.35), y);
+        builder.0.tensors[two.0].quantization = quantized(scale);
+        let sum = builder.both(Binary::Add, z, two);
+        builder.0.outputs.push(sum);
+        let graph = simplified(builder.0);
+        let clips = ops(&graph).iter().filter(|op| **op == "Clip").count();
+        assert_eq!(clips, count, "{:?}", ops(&graph));
+    }
+}
