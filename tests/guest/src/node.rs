@@ -45,7 +45,7 @@ pub struct Kind {
     pub prefix: &'static str,
     /// Its class in `/sys`, and the folder of a device there.
     pub class: &'static str,
-    /// Its folder in debugfs, whose folders have the names of minor numbers.
+    /// Its folder in debugfs, whose folders have the names of devices.
     debugfs: &'static str,
 }
 
@@ -56,11 +56,11 @@ pub const KINDS: [Kind; 2] = [
 ];
 
 impl Kind {
-    /// The kind and the minor number of a node.
-    fn of(path: &Path) -> Option<(Self, u32)> {
-        KINDS.into_iter().find_map(|kind| {
-            let minor = path.strip_prefix(kind.folder).ok()?.to_str()?.strip_prefix(kind.prefix)?.parse().ok()?;
-            Some((kind, minor))
+    /// The kind of a node.
+    fn of(path: &Path) -> Option<Self> {
+        KINDS.into_iter().find(|kind| {
+            let number = path.strip_prefix(kind.folder).ok().and_then(|name| name.to_str()?.strip_prefix(kind.prefix));
+            number.is_some_and(|number| number.parse::<u32>().is_ok())
         })
     }
 }
@@ -114,17 +114,22 @@ impl Node {
         &self.path
     }
 
+    fn kind(&self) -> io::Result<Kind> {
+        Kind::of(&self.path).ok_or_else(|| io::Error::other("no node of a device"))
+    }
+
     /// The device behind it, in `/sys`.
     pub fn device(&self) -> io::Result<PathBuf> {
-        let (kind, _) = Kind::of(&self.path).ok_or_else(|| io::Error::other("no node of a device"))?;
+        let kind = self.kind()?;
         let name = self.path.file_name().unwrap_or_default();
         fs::canonicalize(Path::new("/sys/class").join(kind.class).join(name).join("device"))
     }
 
     /// The state of the device that debugfs shows.
     pub fn state(&self) -> io::Result<String> {
-        let (kind, minor) = Kind::of(&self.path).ok_or_else(|| io::Error::other("no node of a device"))?;
-        fs::read_to_string(format!("{}/{minor}/state", kind.debugfs))
+        let (kind, device) = (self.kind()?, self.device()?);
+        let name = device.file_name().unwrap_or_default();
+        fs::read_to_string(Path::new(kind.debugfs).join(name).join("state"))
     }
 
     /// Describes the device.
@@ -198,17 +203,23 @@ impl Node {
         Ok(prime.handle)
     }
 
-    /// Fails if the driver has no submission in NVIDIA's form: the driver in the kernel's tree, which makes accel nodes.
+    /// Whether the driver has NVIDIA's submission. The driver in the kernel's tree, which makes accel nodes, does not.
+    pub fn has_first(&self) -> bool {
+        !self.path.starts_with(KINDS[1].folder)
+    }
+
+    /// Fails if the driver does not have NVIDIA's submission.
     pub(crate) fn needs_first(&self) -> Result {
-        if self.path.starts_with(KINDS[1].folder) {
-            LACKING.store(true, Ordering::Relaxed);
-            return Err(Errno::ENOTTY);
+        if self.has_first() {
+            return Ok(());
         }
-        Ok(())
+        LACKING.store(true, Ordering::Relaxed);
+        Err(Errno::ENOTTY)
     }
 
     /// NVIDIA's submission of one task: dma-buf descriptors and offsets.
     pub fn submit_first(&self, addresses: &[MemHandle], timeout: u32) -> Result {
+        self.needs_first()?;
         let task =
             SubmitTask { num_addresses: addresses.len() as u32, timeout, address_list: addresses.as_ptr() as u64 };
         let version = first::SUBMIT_VERSION_TIMEOUT;

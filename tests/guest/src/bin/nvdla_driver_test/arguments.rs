@@ -57,9 +57,9 @@ fn unknown() -> Result<(), Failed> {
 
 fn pointers() -> Result<(), Failed> {
     let node = first()?;
-    let numbers =
-        [first_ioctl::SUBMIT, first_ioctl::GEM_CREATE, first_ioctl::GEM_MMAP, first_ioctl::GEM_DESTROY].map(u64::from);
-    for number in numbers.into_iter().chain([QUERY, SUBMIT, WAIT]) {
+    let numbers = [first_ioctl::GEM_CREATE, first_ioctl::GEM_MMAP, first_ioctl::GEM_DESTROY].map(u64::from);
+    let submit = node.has_first().then_some(first_ioctl::SUBMIT.into());
+    for number in submit.into_iter().chain(numbers).chain([QUERY, SUBMIT, WAIT]) {
         for pointer in [0, NOWHERE, KERNEL, u64::MAX] {
             // SAFETY: nothing is mapped there.
             let result = unsafe { raw(node.fd(), number, pointer) };
