@@ -175,18 +175,40 @@ impl Api {
         Ok(list.into_iter().flatten().collect())
     }
 
-    /// Whether a graph is inside a node and reads values of the graph around it. `Graph_GetParentNode` of version 1.23 does not name the
-    /// node of a graph that is being divided.
+    /// Whether a graph is inside a node, as far as version 1.23 tells, whose `Graph_GetParentNode` does not name the node of a graph that
+    /// is being divided: it has another name than the model's graph, or reads values of the graph around it.
     pub(crate) fn is_inner(self, graph: Graph<'_>) -> Result<bool> {
-        let mut inner = false;
+        let name = Self::text(|text| call!(self, Graph_GetName(graph.pointer(), text)))?;
+        if name != self.main_name(graph)? {
+            return Ok(true);
+        }
         for node in self.nodes(graph)? {
             for value in self.inputs(node)?.into_iter().flatten() {
                 let mut outer = false;
                 call!(self, ValueInfo_IsFromOuterScope(value.pointer(), &raw mut outer))?;
-                inner |= outer;
+                if outer {
+                    return Ok(true);
+                }
             }
         }
-        Ok(inner)
+        Ok(false)
+    }
+
+    /// The name of the model's graph, of which the given one is a part.
+    fn main_name(self, graph: Graph<'_>) -> Result<String> {
+        let (mut metadata, mut allocator, mut text) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        call!(self, GetAllocatorWithDefaultOptions(&raw mut allocator))?;
+        call!(self, Graph_GetModelMetadata(graph.pointer(), &raw mut metadata))?;
+        let read = call!(self, ModelMetadataGetGraphName(metadata, allocator, &raw mut text));
+        if let Some(release) = self.table.ReleaseModelMetadata {
+            // SAFETY: the metadata are new, and nothing uses them any more.
+            unsafe { release(metadata) };
+        }
+        read?;
+        // SAFETY: the call has succeeded, so the text is this function's and ends with a zero.
+        let name = unsafe { text_of(text) };
+        call!(self, AllocatorFree(allocator, text.cast()))?;
+        Ok(name)
     }
 
     pub(crate) fn graph_inputs(self, graph: Graph<'_>) -> Result<Vec<ValueInfo<'_>>> {

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nvdla_compiler::import::model;
@@ -45,6 +46,8 @@ pub(crate) struct Provider {
     devices: Arc<Devices>,
     /// Groups that were claimed, by the smallest name of an output of their nodes, or why their device cannot be used.
     claimed: Mutex<HashMap<String, Result<Loaded>>>,
+    /// Whether a graph of the session has groups already.
+    compiled: AtomicBool,
 }
 
 /// What a group of a session is after [`Provider::compile`].
@@ -62,7 +65,7 @@ impl Provider {
         devices: Arc<Devices>,
     ) -> Result<Self> {
         let config = device::configuration(&options.common)?;
-        Ok(Self { api, logger, options, config, devices, claimed: Mutex::default() })
+        Ok(Self { api, logger, options, config, devices, claimed: Mutex::default(), compiled: AtomicBool::default() })
     }
 
     /// Writes a line to the session's log.
@@ -96,9 +99,19 @@ impl Provider {
         if !others {
             return Ok(());
         }
-        if !self.api.inner_groups && self.api.is_inner(graph)? {
-            self.log(sys::ORT_LOGGING_LEVEL_INFO, "NVDLA runs no node of a graph inside a node with ONNX Runtime 1.23");
-            return Ok(());
+        if !self.api.inner_groups {
+            if self.api.is_inner(graph)? {
+                let text = "NVDLA runs no node of a graph inside a node with ONNX Runtime 1.23";
+                self.log(sys::ORT_LOGGING_LEVEL_INFO, text);
+                return Ok(());
+            }
+            // ONNX Runtime ends the session if a name comes again.
+            if self.compiled.load(Ordering::Relaxed) {
+                let text =
+                    "NVDLA runs no more nodes: ONNX Runtime 1.23 gives new groups the names of those that run already";
+                self.log(sys::ORT_LOGGING_LEVEL_WARNING, text);
+                return Ok(());
+            }
         }
         // A model that the compiler cannot read is no reason to end the session: the processor runs it.
         let Divided { groups, summary } = match guarded(|| self.divide(graph, &nodes)) {
@@ -183,6 +196,7 @@ impl Provider {
 
     /// The runner of a fused graph, and the EPContext node for it.
     pub(crate) fn compile(&self, graph: Graph<'_>, fused: Node<'_>, wants_context: bool) -> Result<Made> {
+        self.compiled.store(true, Ordering::Relaxed);
         let nodes = self.api.nodes(graph)?;
         let is_context = matches!(&nodes[..], [node] if self.api.operator(*node)? == CONTEXT);
         let loaded = if is_context {

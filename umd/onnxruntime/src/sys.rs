@@ -64,6 +64,11 @@ pub struct OrtSessionOptions {
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
+pub struct OrtModelMetadata {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
 pub struct OrtOpAttr {
     _unused: [u8; 0],
 }
@@ -246,9 +251,12 @@ pub struct OrtApi {
     pub MemoryInfoGetMemType: Unused,
     pub MemoryInfoGetType: Unused,
     pub AllocatorAlloc: Unused,
-    pub AllocatorFree: Unused,
+    pub AllocatorFree: ::core::option::Option<
+        unsafe extern "C" fn(ort_allocator: *mut OrtAllocator, p: *mut ::core::ffi::c_void) -> OrtStatusPtr,
+    >,
     pub AllocatorGetInfo: Unused,
-    pub GetAllocatorWithDefaultOptions: Unused,
+    pub GetAllocatorWithDefaultOptions:
+        ::core::option::Option<unsafe extern "C" fn(out: *mut *mut OrtAllocator) -> OrtStatusPtr>,
     pub AddFreeDimensionOverride: Unused,
     pub GetValue: Unused,
     pub GetValueCount: Unused,
@@ -294,12 +302,18 @@ pub struct OrtApi {
     pub SessionEndProfiling: Unused,
     pub SessionGetModelMetadata: Unused,
     pub ModelMetadataGetProducerName: Unused,
-    pub ModelMetadataGetGraphName: Unused,
+    pub ModelMetadataGetGraphName: ::core::option::Option<
+        unsafe extern "C" fn(
+            model_metadata: *const OrtModelMetadata,
+            allocator: *mut OrtAllocator,
+            value: *mut *mut ::core::ffi::c_char,
+        ) -> OrtStatusPtr,
+    >,
     pub ModelMetadataGetDomain: Unused,
     pub ModelMetadataGetDescription: Unused,
     pub ModelMetadataLookupCustomMetadataMap: Unused,
     pub ModelMetadataGetVersion: Unused,
-    pub ReleaseModelMetadata: Unused,
+    pub ReleaseModelMetadata: ::core::option::Option<unsafe extern "C" fn(input: *mut OrtModelMetadata)>,
     pub CreateEnvWithGlobalThreadPools: Unused,
     pub DisablePerSessionThreads: Unused,
     pub CreateThreadingOptions: Unused,
@@ -564,7 +578,9 @@ pub struct OrtApi {
     pub ValueInfo_IsFromOuterScope: ::core::option::Option<
         unsafe extern "C" fn(value_info: *const OrtValueInfo, is_from_outer_scope: *mut bool) -> OrtStatusPtr,
     >,
-    pub Graph_GetName: Unused,
+    pub Graph_GetName: ::core::option::Option<
+        unsafe extern "C" fn(graph: *const OrtGraph, graph_name: *mut *const ::core::ffi::c_char) -> OrtStatusPtr,
+    >,
     pub Graph_GetModelPath: ::core::option::Option<
         unsafe extern "C" fn(graph: *const OrtGraph, model_path: *mut *const ::core::ffi::c_char) -> OrtStatusPtr,
     >,
@@ -691,7 +707,9 @@ pub struct OrtApi {
     pub SyncStream_GetHandle: Unused,
     pub ReleaseSyncStream: Unused,
     pub CopyTensors: Unused,
-    pub Graph_GetModelMetadata: Unused,
+    pub Graph_GetModelMetadata: ::core::option::Option<
+        unsafe extern "C" fn(graph: *const OrtGraph, out: *mut *mut OrtModelMetadata) -> OrtStatusPtr,
+    >,
     pub GetModelCompatibilityForEpDevices: Unused,
     pub CreateExternalInitializerInfo: Unused,
 }

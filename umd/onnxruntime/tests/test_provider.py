@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Tests the provider with an unmodified ONNX Runtime, on the built-in model or the device that DEVICE names."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -112,6 +113,39 @@ class Provider(unittest.TestCase):
             division = self.division()
             self.assertEqual([node["operator"] for node in division["processor"]], ["If"])
             self.assertEqual(len(division["groups"]), 2)
+
+    def test_bodies_that_read_nothing_from_outside(self):
+        """A convolution in front of a Loop or a Scan, and one in its body, whose graph has a name of its own or that of the model."""
+        info, node, kind = onnx.helper.make_tensor_value_info, onnx.helper.make_node, onnx.TensorProto
+        for operator, name in itertools.product(["Loop", "Scan"], ["body", "test"]):
+            b = models.Builder()
+            x = b.node("Relu", b.conv("x", 8, 8))
+            weights = onnx.numpy_helper.from_array(random(8, 8, 3, 3, seed=9) / 8, "w")
+            conv = [node("Conv", ["h", "w"], ["c"], pads=[1] * 4), node("Relu", ["c"], ["d"])]
+            if operator == "Loop":
+                nodes = [*conv, node("Identity", ["go"], ["on"])]
+                given = [info("k", kind.INT64, []), info("go", kind.BOOL, []), info("h", kind.FLOAT, [1, 8, 16, 16])]
+                made = [info("on", kind.BOOL, []), info("d", kind.FLOAT, [1, 8, 16, 16])]
+            else:
+                nodes = [*conv, node("Identity", ["s"], ["e"])]
+                given = [info("s", kind.FLOAT, [1]), info("h", kind.FLOAT, [1, 8, 16, 16])]
+                made = [info("e", kind.FLOAT, [1]), info("d", kind.FLOAT, [1, 8, 16, 16])]
+            body = onnx.helper.make_graph(nodes, name, given, made, [weights])
+            if operator == "Loop":
+                y = b.node("Loop", b.constant(np.int64(2)), b.constant(np.bool_(True)), x, body=body)
+            else:
+                state = b.constant(np.zeros(1, np.float32))
+                x = b.node("Unsqueeze", x, b.constant(np.array([0], np.int64)))
+                _, y = b.node("Scan", state, x, outputs=2, body=body, num_scan_inputs=1)
+            shape = [1, 8, 16, 16] if operator == "Loop" else [1, 1, 8, 16, 16]
+            model, x = b.model([("x", [1, 8, 16, 16])], [(y, shape)]), {"x": random(1, 8, 16, 16)}
+            found = session(model, config="nv_full", min_nodes=0, dump_dir=self.folder).run(None, x)
+            self.near(found, expected(model, x), 40)
+            # The model's graph is divided last. Version 1.23 takes the groups of one graph, and does not tell graphs of one name apart.
+            division = self.division()
+            self.assertTrue(division["groups"], (operator, name))
+            is_last = operator in [node["operator"] for node in division["processor"]]
+            self.assertEqual(is_last, name == "body" or ort.__version__ >= "1.24", (operator, name))
 
     def test_numbers_beyond_half_precision(self):
         """A mask as exporters of transformers write it, and inputs whose sizes are brought down by the network."""
