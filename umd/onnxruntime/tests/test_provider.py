@@ -212,6 +212,19 @@ class Provider(unittest.TestCase):
             kept = [t for group in division["groups"] for t in group["inputs"] + group["outputs"] if t["quantization"]]
             self.assertTrue(kept, "no group passes integers on")
 
+    def test_limits_beyond_a_quantized_range(self):
+        """A minimum or maximum with a number beyond what the integers of its tensor are, or at their ends: from -1.28 to 1.27."""
+        for operator, limit in ("Min", -2), ("Min", -1.28), ("Min", 1.27), ("Max", 2), ("Max", 1.27), ("Max", -1.28):
+            b = models.Builder()
+            scale, zero = b.constant(np.float32(0.01)), b.constant(np.uint8(128))
+            x = b.node("DequantizeLinear", b.node("QuantizeLinear", "x", scale, zero), scale, zero)
+            x = b.node("Mul", b.node(operator, x, b.constant(np.float32(limit))), b.constant(np.float32(0.5)))
+            x = b.node("DequantizeLinear", b.node("QuantizeLinear", x, scale, zero), scale, zero)
+            model, x = b.model([("x", [1, 8, 4, 4])], [(x, [1, 8, 4, 4])]), {"x": random(1, 8, 4, 4)}
+            found = session(model, config="nv_small", min_nodes=0, dump_dir=self.folder).run(None, x)
+            self.assertTrue(self.division()["groups"])
+            np.testing.assert_allclose(found[0], expected(model, x)[0], rtol=0, atol=0.011, err_msg=f"{operator} {limit}")
+
     def test_a_compiled_model_is_written_and_read(self):
         model, x = models.divided(), {"x": random(1, 8, 24, 24)}
         path = self.folder / "model.onnx"

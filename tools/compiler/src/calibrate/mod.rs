@@ -330,7 +330,12 @@ fn limits_values(op: &Op) -> bool {
 fn derive(graph: &Graph, ranges: &mut Ranges) {
     for node in &graph.nodes {
         if keeps_values(&node.op) && ranges.get(node.output).is_none() {
-            if let Some(range) = ranges.get(node.inputs[0]).copied() {
+            // Limits that are beyond all values become the only value, which the range does not have.
+            let within = |range: &Range| match node.op {
+                Op::Unary(Unary::Clip(low, high)) => low <= range.max && range.min <= high,
+                _ => true,
+            };
+            if let Some(range) = ranges.get(node.inputs[0]).copied().filter(within) {
                 ranges.set(node.output, range);
             }
         }

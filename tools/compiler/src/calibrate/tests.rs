@@ -41,6 +41,23 @@ fn parts_that_are_joined_have_the_range_of_the_whole() {
     assert_eq!(ranges.get(x).unwrap().span, (-64.0, 63.5));
 }
 
+/// A minimum or maximum with a constant beyond a quantized tensor's values is the constant, and the range has it.
+#[test]
+fn limits_beyond_a_quantized_tensor_have_their_own_range() {
+    let limits = [(f32::NEG_INFINITY, -2.0), (f32::NEG_INFINITY, -1.0), (1.0, f32::INFINITY), (3.0, f32::INFINITY)];
+    for (low, high) in limits {
+        let mut graph = Graph::new("test");
+        let x = graph.input("x", &[1, 4]).unwrap();
+        let q = Quantization { scale: vec![1.0 / 128.0], zero_point: vec![0], axis: None, limits: (-128, 127) };
+        graph.tensors[x.0].quantization = Some(q);
+        let y = graph.add("y", Op::Unary(Unary::Clip(low, high)), &[x], "y").unwrap();
+        graph.outputs.push(y);
+        let (least, most) = complete(&graph, of_model(&graph), None).get(y).unwrap().span;
+        let only = if low.is_finite() { low } else { high };
+        assert!(least <= only && only <= most, "{only}: {least} to {most}");
+    }
+}
+
 #[test]
 fn the_largest_value_is_127() {
     let ranges = measured(Method::Max);
