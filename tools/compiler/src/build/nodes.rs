@@ -348,9 +348,8 @@ impl Builder<'_> {
             _ => [Some(rank - 2), Some(rank - 1)],
         };
         let of = |axis: Option<usize>| axis.map_or((0, 1, 1), |axis| (starts[axis], steps[axis], lengths[axis]));
-        let ((y, by, height), (x, along, width)) = (of(lines), of(columns));
+        let ((mut y, mut by, height), (mut x, mut along, width)) = (of(lines), of(columns));
         let mut input = node.inputs[0].0;
-        let (mut y, mut by, mut x, mut along) = (y, by, x, along);
         if height > 1 && by < 0 || width > 1 && along < 0 {
             let Err(reason) = self.linear_node(node, format!("a slice in steps of {steps:?}")) else { return Ok(()) };
             if by < 0 && height > MAX_COPIES || along < 0 && width > MAX_COPIES {

@@ -20,6 +20,8 @@ const FARTHEST: i64 = 3;
 
 /// One axis of such a resize.
 struct Uneven {
+    /// 0 for lines, 1 for columns.
+    axis: usize,
     /// The distance of the blocks in the input.
     stride: usize,
     /// The elements of a block, relative to the block's first element of the input.
@@ -32,7 +34,7 @@ struct Uneven {
 
 impl Uneven {
     /// `taps` are those of each element of the output, `size` the number of elements of the input.
-    fn new(taps: &[ir::Taps], size: usize) -> Result<Self, String> {
+    fn new(axis: usize, taps: &[ir::Taps], size: usize) -> Result<Self, String> {
         let out = taps.len();
         let common =
             (1..=out.min(size)).rev().find(|by| out.is_multiple_of(*by) && size.is_multiple_of(*by)).unwrap_or(1);
@@ -54,7 +56,7 @@ impl Uneven {
                 }
             }
         }
-        Ok(Self { stride, bases, blocks: out.div_ceil(count), beside })
+        Ok(Self { axis, stride, bases, blocks: out.div_ceil(count), beside })
     }
 }
 
@@ -69,7 +71,7 @@ impl Builder<'_> {
             let size = [h, w][axis];
             let taps = resize.taps(axis, size as usize);
             let Some(blocks) = Blocks::of(resize, axis, &taps, size) else {
-                self.unevenly(node, from, to, axis, &Uneven::new(&taps, size as usize)?)?;
+                self.unevenly(node, from, to, &Uneven::new(axis, &taps, size as usize)?)?;
                 continue;
             };
             let [_, height, width] = self.net.tensors[from].shape;
@@ -83,14 +85,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn unevenly(
-        &mut self,
-        node: &ir::Node,
-        x: TensorId,
-        output: TensorId,
-        axis: usize,
-        uneven: &Uneven,
-    ) -> Result<(), String> {
+    /// A resize along one axis, whose weights do not repeat.
+    fn unevenly(&mut self, node: &ir::Node, x: TensorId, output: TensorId, uneven: &Uneven) -> Result<(), String> {
+        let axis = uneven.axis;
         let Tensor { name, shape, range, .. } = self.net.tensors[output].clone();
         let Tensor { shape: from, range: own, .. } = self.net.tensors[x].clone();
         let (count, channels) = (uneven.bases.len(), from[0] as usize);
@@ -105,7 +102,7 @@ impl Builder<'_> {
             let difference = own.map(|own| own.max - own.min);
             let within = |factor: f32| difference.map(|most| ir::Range::of(-most * factor, most * factor));
             let beside = self.net.tensor(format!("{name} beside"), size, within(1.0));
-            self.picked(node, x, beside, axis, uneven, Some(distance))?;
+            self.picked(node, x, beside, uneven, Some(distance))?;
             let [_, lines, columns] = size.map(|extent| extent as usize);
             let weight = |at: usize| {
                 let (plane, block) = (at / (lines * columns), [at / columns % lines, at % columns][axis]);
@@ -119,17 +116,16 @@ impl Builder<'_> {
             self.split(node, Kind::Copy, beside, post_ops, made);
             sum = Some(made);
         }
-        let made = self.net.tensor(format!("{name} blocks"), size, range);
+        let made = if count == 1 { output } else { self.net.tensor(format!("{name} blocks"), size, range) };
         match sum {
-            None => self.picked(node, x, made, axis, uneven, None)?,
+            None => self.picked(node, x, made, uneven, None)?,
             Some(sum) => {
                 let base = self.net.tensor(format!("{name} base"), size, own);
-                self.picked(node, x, base, axis, uneven, None)?;
+                self.picked(node, x, base, uneven, None)?;
                 self.step(node, Kind::Copy, &[base], vec![PostOp::With(Combine::Add { negate: false }, sum)], made);
             }
         }
         if count == 1 {
-            self.net.steps.last_mut().into_iter().for_each(|step| step.output = output);
             return Ok(());
         }
         let sorted = self.net.tensor(format!("{name} sorted"), size, range);
@@ -147,11 +143,11 @@ impl Builder<'_> {
         node: &ir::Node,
         x: TensorId,
         output: TensorId,
-        axis: usize,
         uneven: &Uneven,
         distance: Option<i64>,
     ) -> Result<(), String> {
-        let Uneven { stride, bases, blocks, .. } = uneven;
+        let Uneven { axis, stride, bases, blocks, .. } = uneven;
+        let axis = *axis;
         let [channels, height, width] = self.net.tensors[x].shape.map(|extent| extent as usize);
         let size = [height, width][axis];
         let apart = distance.unwrap_or(0);
@@ -200,7 +196,7 @@ mod tests {
                 let scales = [1.0, out as f32 / size as f32];
                 let resize = Resize { mode, coordinates: Coordinates::AlignCorners, scales, size: [1, out] };
                 let taps = resize.taps(1, size);
-                let uneven = Uneven::new(&taps, size).unwrap();
+                let uneven = Uneven::new(1, &taps, size).unwrap();
                 let x: Vec<f32> = (0..size).map(|k| ((k * 7 + 3) % 11) as f32).collect();
                 for (at, taps) in taps.iter().enumerate() {
                     let tap = |tap: i64| x[tap.clamp(0, size as i64 - 1) as usize];

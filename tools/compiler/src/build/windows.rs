@@ -335,20 +335,16 @@ impl Builder<'_> {
         let [_, height, width] = self.net.tensors[input].shape.map(|extent| extent as usize);
         // PDP's output shares the zero of its input, which is 0 for outputs and where padding counts. Without negative values that
         // takes half of the integers.
-        let counts_padding =
-            pool.kind == ir::PoolKind::Average { count_include_pad: true } && pool.padding != ir::Padding::default();
+        let (includes, padded) =
+            (pool.kind == ir::PoolKind::Average { count_include_pad: true }, pool.padding != ir::Padding::default());
         let one_sided = from.min >= 0.0 && !from.given;
-        let apart = one_sided && (counts_padding || self.graph.outputs.contains(&node.output));
+        let apart = one_sided && (includes && padded || self.graph.outputs.contains(&node.output));
         let finer = pool.kernel != [height, width] && (apart || to.scale * MUCH_FINER < from.scale);
-        let counted =
-            pool.kind == ir::PoolKind::Average { count_include_pad: true } || pool.padding == ir::Padding::default();
-        let ir::Padding { top, left, bottom, right } = pool.padding;
-        let outputs = |axis: usize, whole: usize| whole.saturating_sub(pool.kernel[axis]) / pool.stride[axis] + 1;
-        let down = || parts(pool, 0, height, outputs(0, height + top + bottom)).len();
-        let along = || parts(pool, 1, width, outputs(1, width + left + right)).len();
+        let [_, lines, columns] = self.net.tensors[node.output.0].shape.map(|extent| extent as usize);
+        let few = || parts(pool, 0, height, lines).len() * parts(pool, 1, width, columns).len() <= MOST_PARTS;
         (to.given || finer)
             && matches!(pool.kind, ir::PoolKind::Average { .. })
-            && (counted || pool.dilation == [1; 2] && down() * along() <= MOST_PARTS)
+            && (includes || !padded || pool.dilation == [1; 2] && few())
     }
 
     /// A deconvolution of stride s is s x s convolutions, each with every s-th weight, whose outputs are interleaved.

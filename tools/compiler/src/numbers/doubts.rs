@@ -17,17 +17,17 @@ use crate::target::UNKNOWN;
 /// arguments ends, or have no value for some arguments.
 const STEEP: [ir::Unary; 16] =
     [Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Softsign, Sqrt, XLogX];
-/// Whether a function approaches no line beyond the arguments of a table, or only slowly.
-pub(crate) fn is_steep(unary: ir::Unary) -> bool {
-    STEEP.contains(&unary) || matches!(unary, ir::Unary::Power(_))
-}
-
 /// The error of a table that is worth a warning, relative to the greatest value: results have about 34 dB.
 const COARSE: f64 = 0.02;
 /// Arguments at which the greatest value of a function is looked for.
 const SAMPLES: u32 = 256;
 /// The largest number of half precision.
 const LARGEST_HALF: f32 = 65504.0;
+
+/// Whether a function approaches no line beyond the arguments of a table, or only slowly.
+pub(crate) fn is_steep(unary: ir::Unary) -> bool {
+    STEEP.contains(&unary) || matches!(unary, ir::Unary::Power(_))
+}
 
 /// What is known to be wrong or uncertain of a network's numbers: values beyond half precision, tables whose entries are too far
 /// apart, and tables of functions that are steep everywhere, over arguments of which nothing is known.

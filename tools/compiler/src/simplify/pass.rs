@@ -214,13 +214,19 @@ impl<'a> Pass<'a> {
             self.graph.tensors[x.0].quantization = self.graph.tensors[x.0].quantization.take().or(scale);
             self.graph.outputs.iter_mut().filter(|id| **id == y).for_each(|id| *id = x);
         }
+        self.read_instead(k, x);
+        self.release(x);
+        true
+    }
+
+    /// Makes the readers of a node's output read another tensor, which is computed before.
+    fn read_instead(&mut self, k: usize, x: TensorId) {
+        let y = self.output(k);
         for user in k + 1..self.graph.nodes.len() {
             self.graph.nodes[user].inputs.iter_mut().filter(|id| **id == y).for_each(|id| *id = x);
         }
         self.readers[x.0] += self.readers[y.0];
         self.readers[y.0] = 0;
-        self.release(x);
-        true
     }
 
     /// If a node rounds a tensor in the same way as one before, its readers read that. Tools that quantize write a pair of
@@ -238,11 +244,7 @@ impl<'a> Pass<'a> {
                 && self.readers[other.output.0] > 0
         };
         let Some(x) = self.graph.nodes[..k].iter().find(same).map(|other| other.output) else { return false };
-        for user in k + 1..self.graph.nodes.len() {
-            self.graph.nodes[user].inputs.iter_mut().filter(|id| **id == y).for_each(|id| *id = x);
-        }
-        self.readers[x.0] += self.readers[y.0];
-        self.readers[y.0] = 0;
+        self.read_instead(k, x);
         let inputs = self.inputs(k).to_vec();
         for id in inputs {
             self.release(id);

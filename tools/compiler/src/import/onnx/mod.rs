@@ -82,11 +82,9 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     let mut model = proto::Model::decode(bytes).map_err(|error| malformed(format!("not an ONNX model: {error}")))?;
     let mut budget = Budget::new(size, options.cancel.clone());
     inline::inline(&mut model, &mut budget).map_err(malformed)?;
+    let opset = model.operator_set();
     let file = model.graph.ok_or_else(|| malformed("not an ONNX model: it has no graph".to_owned()))?;
-    let default = |set: &&proto::OperatorSet| proto::is_standard(&set.domain);
-    let functions = model.functions.iter().flat_map(|function| &function.opset_import);
-    let opset = model.opset_import.iter().chain(functions).find(default).map(|set| set.version);
-    let opset = opset.ok_or_else(|| malformed("not an ONNX model: it names no operator set".to_owned()))?;
+    let opset = opset.map_err(malformed)?;
 
     let mut outputs: Vec<String> = file.output.iter().map(|output| output.name.clone()).collect();
     if !options.outputs.is_empty() {

@@ -23,6 +23,15 @@ pub struct Model {
     pub functions: Vec<Function>,
 }
 
+impl Model {
+    /// The version of the standard's operators, which a model may name in its functions alone.
+    pub(crate) fn operator_set(&self) -> Result<i64, String> {
+        let functions = self.functions.iter().flat_map(|function| &function.opset_import);
+        let standard = self.opset_import.iter().chain(functions).find(|set| is_standard(&set.domain));
+        Ok(standard.ok_or("not an ONNX model: it names no operator set")?.version)
+    }
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Function {
     #[prost(string, tag = "1")]

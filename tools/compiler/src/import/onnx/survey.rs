@@ -62,10 +62,7 @@ pub fn of_model(
 ) -> Result<Survey, Failure> {
     let file =
         model.graph.as_ref().ok_or_else(|| Failure::Malformed("not an ONNX model: it has no graph".to_owned()))?;
-    let default = |set: &&proto::OperatorSet| proto::is_standard(&set.domain);
-    let opset = model.opset_import.iter().find(default).map(|set| set.version);
-    let none = || Failure::Malformed("not an ONNX model: it names no operator set".to_owned());
-    let opset = opset.ok_or_else(none)?;
+    let opset = model.operator_set().map_err(Failure::Malformed)?;
     let mut outputs: Vec<String> = file.output.iter().map(|output| output.name.clone()).collect();
     if !options.outputs.is_empty() {
         outputs.clone_from(&options.outputs);
