@@ -8,12 +8,6 @@
 /// A function of a table that this crate does not call.
 pub type Unused = *const ::core::ffi::c_void;
 
-pub const ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT: ONNXTensorElementDataType = 1;
-pub const ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8: ONNXTensorElementDataType = 2;
-pub const ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8: ONNXTensorElementDataType = 3;
-pub const ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16: ONNXTensorElementDataType = 4;
-pub const ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16: ONNXTensorElementDataType = 5;
-pub const ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16: ONNXTensorElementDataType = 10;
 pub type ONNXTensorElementDataType = ::core::ffi::c_uint;
 pub const ORT_LOGGING_LEVEL_INFO: OrtLoggingLevel = 1;
 pub const ORT_LOGGING_LEVEL_WARNING: OrtLoggingLevel = 2;
@@ -28,87 +22,87 @@ pub const ORT_OP_ATTR_STRING: OrtOpAttrType = 5;
 pub const ORT_OP_ATTR_TENSOR: OrtOpAttrType = 8;
 pub type OrtOpAttrType = ::core::ffi::c_uint;
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtStatus {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtMemoryInfo {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtValue {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtRunOptions {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtTypeInfo {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtTensorTypeAndShapeInfo {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtSessionOptions {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtModelMetadata {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtOpAttr {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtLogger {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtValueInfo {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtNode {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtGraph {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtHardwareDevice {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtEpDevice {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtKeyValuePairs {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtSyncStream {
     _unused: [u8; 0],
 }
@@ -135,7 +129,7 @@ pub struct OrtAllocator {
     >,
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtKernelContext {
     _unused: [u8; 0],
 }
@@ -751,17 +745,17 @@ pub struct OrtModelEditorApi {
     pub FinalizeModelEditorSession: Unused,
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtEpGraphSupportInfo {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtMemoryDevice {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Copy, Clone)]
+#[derive(Debug)]
 pub struct OrtNodeComputeContext {
     _unused: [u8; 0],
 }
