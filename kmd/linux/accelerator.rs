@@ -49,6 +49,7 @@ use super::{
     },
     ffi::{
         self,
+        Domain,
         Power,
         PowerReference,
         Signalling,
@@ -196,6 +197,7 @@ impl Accelerator {
                     phase: Phase::Idle,
                     suspended: false,
                     in_reset: false,
+                    attaching: false,
                     clients: Clients::new(),
                     last_failure: None,
                     completed: 0,
@@ -540,6 +542,41 @@ impl Accelerator {
             from = state.clients.unblock(client);
             self.start_next(&mut state);
         }
+    }
+
+    /// Attaches the domain of the client whose task was chosen, and starts the task. No lock is held during the attachment, because
+    /// the IOMMU layer allocates memory.
+    pub(crate) fn attach(&self) {
+        while let Some(domain) = self.begin_attachment() {
+            let result = domain.attach();
+            self.end_attachment(&domain, result);
+        }
+    }
+
+    /// The domain of the task that was chosen. No task is given to the device before [`Self::end_attachment`].
+    fn begin_attachment(&self) -> Option<Domain> {
+        let mut state = self.state.lock();
+        let domain = state.chosen()?.address_list.domain()?.clone();
+        state.attaching = true;
+        Some(domain)
+    }
+
+    /// The attachment has ended: starts the task, unless it was ended meanwhile. Another may have taken its place.
+    fn end_attachment(&self, domain: &Domain, result: Result) {
+        let _signalling = Signalling::begin();
+        let mut state = self.state.lock();
+        state.attaching = false;
+        if state.chosen().and_then(|job| job.address_list.domain()) != Some(domain) {
+            return;
+        }
+        match result {
+            Ok(()) => self.launch(&mut state),
+            Err(error) => {
+                dev_err!(self.dev, "the IOMMU does not take the domain of a client: {error:?}\n");
+                self.finish(&mut state, Err(EIO));
+            }
+        }
+        self.start_next(&mut state);
     }
 
     /// Handles the watchdog's expiry.

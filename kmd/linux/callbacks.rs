@@ -36,6 +36,17 @@ unsafe extern "C" fn nvdla_core_unblock(core: *mut c_void) {
     unsafe { &*core.cast::<Accelerator>() }.unblock();
 }
 
+/// The task that is next needs another domain.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_attach(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.attach();
+}
+
 /// The watchdog fired.
 ///
 /// # Safety

@@ -20,8 +20,14 @@ use kernel::{
 use super::{
     accelerator::Accelerator,
     budget::Budget,
-    driver::Driver,
-    ffi,
+    driver::{
+        drm_raw,
+        Driver, //
+    },
+    ffi::{
+        self,
+        Domain, //
+    },
     job::Jobs, //
 };
 
@@ -32,6 +38,8 @@ pub(crate) struct Client {
     id: Atomic<u64>,
     accelerator: Arc<Accelerator>,
     budget: Arc<Budget>,
+    /// What its tasks can access; `None` for what all clients' can.
+    domain: Option<Domain>,
     /// The context of its tasks' fences.
     fences: u64,
     /// The number of its last fence. Held from the numbering of fences until their tasks are queued, because a client's tasks end in
@@ -46,11 +54,18 @@ impl drm::file::DriverFile for Client {
     fn open(dev: &drm::Device<Driver>) -> Result<Pin<KBox<Self>>> {
         let accelerator: Arc<Accelerator> = (**dev).clone();
         let budget = Budget::new()?;
+        let domain = if super::module_parameters::client_domains.value() != 0 {
+            // SAFETY: The device is of this driver.
+            unsafe { Domain::new(drm_raw(dev))? }
+        } else {
+            None
+        };
         KBox::pin_init(
             try_pin_init!(Self {
                 id: Atomic::new(0),
                 accelerator,
                 budget,
+                domain,
                 fences: ffi::fence_context(),
                 order <- new_mutex!(0),
             }? Error),
@@ -87,6 +102,11 @@ impl Client {
     /// The client's memory budget.
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// What its tasks can access; `None` for what all clients' can.
+    pub(crate) fn domain(&self) -> Option<&Domain> {
+        self.domain.as_ref()
     }
 }
 

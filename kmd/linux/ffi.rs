@@ -3,6 +3,8 @@
 //! The C helpers of this module (`helpers.h`), where the kernel crate has no abstraction. Only safe types elsewhere in
 //! the module call them.
 
+use core::ptr::NonNull;
+
 use kernel::{
     bindings,
     device::{
@@ -50,6 +52,13 @@ extern "C" {
     pub(crate) fn nvdla_memory_write(memory: *const Memory, offset: u64, from: *const c_void, length: usize);
     pub(crate) fn nvdla_memory_lose(memory: *mut Memory);
     pub(crate) fn nvdla_memory_total() -> u64;
+    fn nvdla_domain_create(drm: *mut bindings::drm_device) -> *mut c_void;
+    fn nvdla_domain_get(domain: *mut c_void);
+    fn nvdla_domain_put(domain: *mut c_void);
+    fn nvdla_domain_add(domain: *mut c_void, memory: *const Memory) -> c_int;
+    fn nvdla_domain_remove(domain: *mut c_void, memory: *const Memory);
+    fn nvdla_domain_is_attached(domain: *const c_void) -> bool;
+    fn nvdla_domain_attach(domain: *mut c_void) -> c_int;
     pub(crate) fn nvdla_gem_extend(object: *mut bindings::drm_gem_object);
     pub(crate) fn nvdla_gem_from_fd(drm: *mut bindings::drm_device, fd: c_int) -> *mut bindings::drm_gem_object;
     pub(crate) fn nvdla_drm_extend(drm: *mut bindings::drm_device);
@@ -104,6 +113,7 @@ extern "C" {
     fn nvdla_worker_get(worker: *mut c_void);
     fn nvdla_worker_put(worker: *mut c_void);
     fn nvdla_worker_kick(worker: *mut c_void);
+    fn nvdla_worker_attach(worker: *mut c_void);
     fn nvdla_worker_arm(worker: *mut c_void, ns: u64);
     fn nvdla_worker_disarm(worker: *mut c_void);
     fn nvdla_worker_cleanup(worker: *mut c_void);
@@ -112,6 +122,75 @@ extern "C" {
     fn nvdla_process_name(name: *mut u8) -> c_int;
     fn nvdla_process_interrupted() -> bool;
     fn nvdla_process_may_be_urgent() -> bool;
+}
+
+/// What a client's tasks can access behind an IOMMU (`domain.c`).
+#[derive(PartialEq, Eq)]
+pub(crate) struct Domain(NonNull<c_void>);
+
+// SAFETY: A domain is reference-counted, and its functions lock.
+unsafe impl Send for Domain {}
+// SAFETY: As above.
+unsafe impl Sync for Domain {}
+
+impl Domain {
+    /// The domain of a new client; `None` if the device's clients have none of their own.
+    ///
+    /// # Safety
+    ///
+    /// `drm` must be a device of this driver.
+    pub(crate) unsafe fn new(drm: *mut bindings::drm_device) -> Result<Option<Self>> {
+        // SAFETY: By this function's condition.
+        let raw = kernel::error::from_err_ptr(unsafe { nvdla_domain_create(drm) })?;
+        Ok(NonNull::new(raw).map(Self))
+    }
+
+    /// Makes a memory a part of the domain, until [`Self::remove`] is called as often as this.
+    ///
+    /// # Safety
+    ///
+    /// The memory must be of the domain's device, and valid until then.
+    pub(crate) unsafe fn add(&self, memory: *const Memory) -> Result {
+        // SAFETY: By this function's condition.
+        to_result(unsafe { nvdla_domain_add(self.0.as_ptr(), memory) })
+    }
+
+    /// The opposite of [`Self::add`].
+    ///
+    /// # Safety
+    ///
+    /// The memory must be valid, and have been added.
+    pub(crate) unsafe fn remove(&self, memory: *const Memory) {
+        // SAFETY: By this function's condition.
+        unsafe { nvdla_domain_remove(self.0.as_ptr(), memory) };
+    }
+
+    /// Whether the device accesses memory through it.
+    pub(crate) fn is_attached(&self) -> bool {
+        // SAFETY: The domain is valid.
+        unsafe { nvdla_domain_is_attached(self.0.as_ptr()) }
+    }
+
+    /// Attaches it to the device, which runs no task and is given none meanwhile. Not under a lock.
+    pub(crate) fn attach(&self) -> Result {
+        // SAFETY: The domain is valid.
+        to_result(unsafe { nvdla_domain_attach(self.0.as_ptr()) })
+    }
+}
+
+impl Clone for Domain {
+    fn clone(&self) -> Self {
+        // SAFETY: The reference is the result's.
+        unsafe { nvdla_domain_get(self.0.as_ptr()) };
+        Self(self.0)
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { nvdla_domain_put(self.0.as_ptr()) };
+    }
 }
 
 /// A task's own fence. It is signalled once: by [`Fence::signal`], or with `-ECANCELED` when it is dropped before.
@@ -393,7 +472,7 @@ unsafe impl Sync for Worker {}
 impl Worker {
     /// # Safety
     ///
-    /// `core` must be what `nvdla_core_advance`, `nvdla_core_expired` and `nvdla_core_clean` expect, and stay valid until the worker is
+    /// `core` must be what `nvdla_core_advance` and the other functions of the works expect, and stay valid until the worker is
     /// dropped.
     pub(crate) unsafe fn new(core: *const c_void) -> Result<Self> {
         // SAFETY: The caller keeps `core` valid.
@@ -407,6 +486,12 @@ impl Worker {
     pub(crate) fn kick(&self) {
         // SAFETY: The worker is valid until dropped.
         unsafe { nvdla_worker_kick(self.0) };
+    }
+
+    /// Attaches the domain of the client whose task is next, through `nvdla_core_attach`.
+    pub(crate) fn attach(&self) {
+        // SAFETY: The worker is valid until dropped.
+        unsafe { nvdla_worker_attach(self.0) };
     }
 
     /// Moves the deadline to `ns` nanoseconds from now.

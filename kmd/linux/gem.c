@@ -22,10 +22,9 @@ static const struct drm_gem_object_funcs *plain_funcs;
 
 static void nvdla_gem_free(struct drm_gem_object *object)
 {
-	if (object->import_attach) {
-		nvdla_memory_unmap(nvdla_object_memory(object));
+	/* The attachment of a memory that a device may still write stays until it is unbound. */
+	if (object->import_attach && nvdla_memory_unmap(nvdla_object_memory(object)))
 		drm_prime_gem_destroy(object, NULL);
-	}
 	plain_funcs->free(object);
 }
 
@@ -33,12 +32,18 @@ static int nvdla_gem_open(struct drm_gem_object *object, struct drm_file *file)
 {
 	int ret = nvdla_object_opened(object, file);
 
-	return ret ?: plain_funcs->open(object, file);
+	if (ret)
+		return ret;
+	ret = plain_funcs->open(object, file);
+	if (ret)
+		nvdla_object_closed(object, file);
+	return ret;
 }
 
 static void nvdla_gem_close(struct drm_gem_object *object, struct drm_file *file)
 {
 	plain_funcs->close(object, file);
+	nvdla_object_closed(object, file);
 }
 
 static int nvdla_dma_buf_begin(struct dma_buf *buffer, enum dma_data_direction direction)

@@ -142,8 +142,8 @@ unsafe extern "C" fn nvdla_object_import(
     }
 }
 
-/// A client gets a handle of an object. Another driver's memory is charged to the first such client. Returns 0 or an error, after
-/// which the client has no handle.
+/// A client gets a handle of an object, which becomes a part of the client's domain. Another driver's memory is charged to the first
+/// such client. Returns 0 or an error, after which the client has no handle.
 ///
 /// # Safety
 ///
@@ -158,5 +158,25 @@ unsafe extern "C" fn nvdla_object_opened(
     let object: &Object = unsafe { Object::from_raw(object) };
     // SAFETY: As above.
     let file: &drm::File<Client> = unsafe { drm::File::from_raw(file) };
-    charge(object, file.inner().budget()).map_or_else(Error::to_errno, |()| 0)
+    let client = file.inner();
+    charge(object, client.budget())
+        .and_then(|()| client.domain().map_or(Ok(()), |domain| object.enter(domain)))
+        .map_or_else(Error::to_errno, |()| 0)
+}
+
+/// A client has one handle of an object less.
+///
+/// # Safety
+///
+/// As [`nvdla_object_opened`], which has succeeded.
+#[no_mangle]
+#[allow(improper_ctypes_definitions)]
+unsafe extern "C" fn nvdla_object_closed(object: *mut bindings::drm_gem_object, file: *mut bindings::drm_file) {
+    // SAFETY: By this function's condition.
+    let object: &Object = unsafe { Object::from_raw(object) };
+    // SAFETY: As above.
+    let file: &drm::File<Client> = unsafe { drm::File::from_raw(file) };
+    if let Some(domain) = file.inner().domain() {
+        object.leave(domain);
+    }
 }

@@ -6,7 +6,10 @@
 #ifndef NVDLA_HELPERS_H
 #define NVDLA_HELPERS_H
 
+#include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rwsem.h>
 #include <linux/scatterlist.h>
 #include <linux/types.h>
 #include <drm/drm_mm.h>
@@ -17,10 +20,11 @@ struct dma_buf_attachment;
 struct dma_fence;
 struct dma_resv;
 struct device;
+struct iommu_domain;
 struct nvdla_block;
+struct nvdla_domain;
 struct nvdla_pool;
 struct nvdla_power;
-struct nvdla_space;
 struct nvdla_target;
 struct nvdla_watch;
 struct nvdla_worker;
@@ -33,6 +37,26 @@ struct sync_file;
 struct vm_area_struct;
 struct vm_operations_struct;
 struct ww_acquire_ctx;
+
+/*
+ * What a bound device can access. Buffers and clients hold a reference, because they may outlive the
+ * binding.
+ */
+struct nvdla_space {
+	struct kref references;
+	struct device *dev;
+	bool translated; /* an IOMMU makes scattered pages contiguous */
+	struct rw_semaphore gate; /* held for reading while memory is mapped; protects `gone` */
+	bool gone; /* the device is not bound any more */
+	struct mutex lock; /* protects both lists, and the mapping of the memories */
+	struct list_head memories;
+	struct list_head domains; /* of clients */
+	struct iommu_domain *common; /* the DMA API's, with all memories; NULL: clients share it */
+	struct mutex attachment; /* protects `attached`; no memory is reclaimed under it */
+	struct nvdla_domain *attached; /* instead of the common domain, or NULL */
+	struct nvdla_pool *pool; /* reserved memory that all buffers come from, or NULL */
+	dma_addr_t pool_address; /* the device's address of the pool */
+};
 
 /* Flags of nvdla_memory_alloc(). */
 #define NVDLA_MEMORY_CACHED 1 /* cached, whether the device sees the cache or not */
@@ -61,10 +85,13 @@ struct nvdla_memory {
 	bool uncached; /* the processor's mappings are write-combined */
 	bool mapped; /* `vaddr` is a mapping of its own */
 	bool lost; /* a device that cannot be stopped may still write it: never freed */
+	bool abandoned; /* lost, and nobody's: only the device's mapping is left */
 };
 
 /* memory.c */
 int nvdla_space_start(struct device *dev);
+struct nvdla_space *nvdla_space_of(struct device *dev);
+void nvdla_space_put(struct nvdla_space *space);
 void nvdla_space_stop(struct device *dev);
 bool nvdla_space_is_translated(struct device *dev);
 bool nvdla_space_is_uncached(struct device *dev);
@@ -76,7 +103,7 @@ struct nvdla_memory *nvdla_memory_import(struct drm_device *drm,
 					 struct sg_table *table);
 void nvdla_memory_imported(struct nvdla_memory *memory, struct dma_buf_attachment *attachment,
 			   struct sg_table *table);
-void nvdla_memory_unmap(struct nvdla_memory *memory);
+bool nvdla_memory_unmap(struct nvdla_memory *memory);
 void nvdla_memory_free(struct nvdla_memory *memory);
 int nvdla_memory_open(struct nvdla_memory *memory);
 int nvdla_memory_open_locked(struct nvdla_memory *memory);
@@ -91,6 +118,17 @@ unsigned long nvdla_memory_pfn(const struct nvdla_memory *memory, size_t index);
 struct sg_table *nvdla_memory_table(const struct nvdla_memory *memory);
 bool nvdla_memory_has_pages(const struct nvdla_memory *memory);
 int nvdla_memory_sync(struct nvdla_memory *memory, bool read, bool write, bool to_device);
+
+/* domain.c */
+bool nvdla_domains_are_possible(struct device *dev);
+struct nvdla_domain *nvdla_domain_create(struct drm_device *drm);
+void nvdla_domain_get(struct nvdla_domain *domain);
+void nvdla_domain_put(struct nvdla_domain *domain);
+void nvdla_domains_end(struct nvdla_space *space);
+int nvdla_domain_add(struct nvdla_domain *domain, const struct nvdla_memory *memory);
+void nvdla_domain_remove(struct nvdla_domain *domain, const struct nvdla_memory *memory);
+bool nvdla_domain_is_attached(const struct nvdla_domain *domain);
+int nvdla_domain_attach(struct nvdla_domain *domain);
 
 /* gem.c */
 void nvdla_gem_extend(struct drm_gem_object *object);
@@ -173,6 +211,7 @@ void nvdla_worker_get(struct nvdla_worker *worker);
 void nvdla_worker_put(struct nvdla_worker *worker);
 void nvdla_worker_kick(struct nvdla_worker *worker);
 void nvdla_worker_unblock(struct nvdla_worker *worker);
+void nvdla_worker_attach(struct nvdla_worker *worker);
 void nvdla_worker_arm(struct nvdla_worker *worker, u64 ns);
 void nvdla_worker_disarm(struct nvdla_worker *worker);
 void nvdla_worker_cleanup(struct nvdla_worker *worker);
@@ -195,10 +234,12 @@ struct drm_gem_object *nvdla_object_import(struct drm_device *drm,
 					   struct dma_buf_attachment *attachment,
 					   struct sg_table *table);
 int nvdla_object_opened(struct drm_gem_object *object, struct drm_file *file);
+void nvdla_object_closed(struct drm_gem_object *object, struct drm_file *file);
 u64 nvdla_client_busy_ns(struct drm_file *file);
 int nvdla_client_opened(struct drm_file *file, u64 id);
 void nvdla_core_advance(void *core);
 void nvdla_core_unblock(void *core);
+void nvdla_core_attach(void *core);
 void nvdla_core_expired(void *core);
 void nvdla_core_clean(void *core);
 int nvdla_core_suspend(void *core);

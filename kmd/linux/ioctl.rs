@@ -240,7 +240,7 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
     let entries = address_list(task.address_list, task.num_addresses, size, |record| {
         let address = first::MemHandle::from_bytes(record);
         let object = gem::from_fd(dev, client.budget(), i32::try_from(address.handle).map_err(|_| EBADF)?)?;
-        AddressEntry::new(gem::hold(object), address.offset)
+        AddressEntry::new(gem::hold(object), address.offset, client.domain())
     })?;
     let deadline = match task.timeout {
         0 | first::NO_TIMEOUT => Deadline::Absolute(0),
@@ -331,7 +331,7 @@ fn queue_tasks(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result
             if address.flags != 0 {
                 implicit.add(gem::hold(object.clone()), address.flags & queue::ADDRESS_WRITE != 0)?;
             }
-            AddressEntry::new(gem::hold(object), address.offset)
+            AddressEntry::new(gem::hold(object), address.offset, client.domain())
         })?;
         let number = jobs.len() as u32;
         let deadline = Deadline::Absolute(args.deadline_ns);

@@ -17,6 +17,7 @@ use super::{
         TaskMemory, //
     },
     ffi::{
+        Domain,
         Fence,
         PowerReference,
         Process,
@@ -53,6 +54,8 @@ impl Deadline {
 pub(crate) struct AddressEntry {
     object: Held,
     offset: u64,
+    /// The client's domain, which the buffer is a part of for this entry.
+    domain: Option<Domain>,
     /// Whether reads have begun and not ended.
     is_read: Cell<bool>,
     /// Whether the driver may write it without sleeping.
@@ -60,11 +63,23 @@ pub(crate) struct AddressEntry {
 }
 
 impl AddressEntry {
-    pub(crate) fn new(object: Held, offset: u64) -> Result<Self> {
+    pub(crate) fn new(object: Held, offset: u64, domain: Option<&Domain>) -> Result<Self> {
         if offset > object.size() {
             return Err(EINVAL);
         }
-        Ok(Self { object, offset, is_read: Cell::new(false), is_writable: Cell::new(false) })
+        if let Some(domain) = domain {
+            object.enter(domain)?;
+        }
+        let domain = domain.cloned();
+        Ok(Self { object, offset, domain, is_read: Cell::new(false), is_writable: Cell::new(false) })
+    }
+}
+
+impl Drop for AddressEntry {
+    fn drop(&mut self) {
+        if let Some(domain) = &self.domain {
+            self.object.leave(domain);
+        }
     }
 }
 
@@ -122,6 +137,11 @@ impl TaskMemory for AddressList {
 impl AddressList {
     pub(crate) fn new(list: KVVec<AddressEntry>) -> Self {
         Self { list, reads: Cell::new(0), stopped: Cell::new(None) }
+    }
+
+    /// The domain through which the device must access the buffers, if not through the common one.
+    pub(crate) fn domain(&self) -> Option<&Domain> {
+        self.list.first()?.domain.as_ref()
     }
 
     /// Prepares one more read of an entry's buffer. Yields from time to time. Fails with `EINTR` after a signal.

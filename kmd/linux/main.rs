@@ -91,6 +91,10 @@ module! {
             default: 0,
             description: "MiB of buffers that a client may make, 0 for half of the machine's memory",
         },
+        client_domains: u32 {
+            default: 1,
+            description: "Whether an IOMMU keeps the buffers of clients apart, 0 for no",
+        },
         client_sram_kib: u32 {
             default: 0,
             description: "KiB of the device's SRAM that a client may take, 0 for all of it",

@@ -54,21 +54,6 @@ struct nvdla_pool {
 static LIST_HEAD(nvdla_pools);
 static DEFINE_MUTEX(nvdla_pools_lock);
 
-/*
- * What a bound device can access. Buffers hold a reference, because they may outlive the binding.
- */
-struct nvdla_space {
-	struct kref references;
-	struct device *dev;
-	bool translated; /* an IOMMU makes scattered pages contiguous */
-	struct rw_semaphore gate; /* held for reading while memory is mapped; protects `gone` */
-	bool gone; /* the device is not bound any more */
-	struct mutex lock; /* protects the list, and the mapping of what is in it */
-	struct list_head memories;
-	struct nvdla_pool *pool;	/* reserved memory that all buffers come from, or NULL */
-	dma_addr_t pool_address;	/* the device's address of the pool */
-};
-
 static void nvdla_pool_release(struct kref *references)
 {
 	struct nvdla_pool *pool = container_of(references, struct nvdla_pool, references);
@@ -125,11 +110,12 @@ static void nvdla_space_free(struct kref *references)
 
 	nvdla_pool_put(space->pool);
 	mutex_destroy(&space->lock);
+	mutex_destroy(&space->attachment);
 	put_device(space->dev);
 	kfree(space);
 }
 
-static void nvdla_space_put(struct nvdla_space *space)
+void nvdla_space_put(struct nvdla_space *space)
 {
 	kref_put(&space->references, nvdla_space_free);
 }
@@ -150,6 +136,60 @@ static void nvdla_memory_end(struct nvdla_memory *memory)
 	memory->imported = NULL;
 }
 
+static void nvdla_memory_free_pages(struct nvdla_memory *memory)
+{
+	size_t index, count = memory->size >> PAGE_SHIFT;
+
+	if (memory->pages) {
+		for (index = 0; index < count && memory->pages[index]; index++)
+			if (!memory->lost)
+				__free_page(memory->pages[index]);
+		kvfree(memory->pages);
+	} else if (memory->first && !memory->lost) {
+		if (memory->area)
+			cma_release(memory->area, memory->first, count);
+		else
+			free_pages_exact(page_address(memory->first), memory->size);
+	}
+	memory->pages = NULL;
+	memory->first = NULL;
+}
+
+/* Frees what describes a memory without a mapping, and its pages unless it is lost. */
+static void nvdla_memory_release(struct nvdla_memory *memory)
+{
+	if (memory->dma_buf) {
+		struct iosys_map map = IOSYS_MAP_INIT_VADDR(memory->vaddr);
+
+		if (memory->vaddr)
+			dma_buf_vunmap_unlocked(memory->dma_buf, &map);
+		if (memory->abandoned)
+			dma_buf_detach(memory->dma_buf, memory->attachment);
+		/*
+		 * A device that cannot be stopped may still write the memory, which stays the
+		 * exporter's then.
+		 */
+		if (!memory->lost)
+			dma_buf_put(memory->dma_buf);
+	} else if (memory->mapped) {
+		vunmap(memory->vaddr);
+	}
+	if (memory->block && !memory->lost)
+		nvdla_block_free(memory->block);
+	if (memory->pool && !memory->lost) {
+		scoped_guard(mutex, &memory->pool->lock)
+			drm_mm_remove_node(&memory->node);
+		nvdla_pool_put(memory->pool);
+	}
+	sg_free_table(&memory->table);
+	nvdla_memory_free_pages(memory);
+	if (memory->space)
+		nvdla_space_put(memory->space);
+	/* A part of a pool that is lost stays in the pool's list. */
+	if (!memory->pool || !memory->lost)
+		kfree(memory);
+}
+
 /*
  * The device is about to be unbound, and does not access memory any more. All mappings for it end,
  * and none begins after this. What the buffers contain stays.
@@ -164,8 +204,12 @@ static void nvdla_space_end(struct nvdla_space *space)
 		space->gone = true;
 	}
 	guard(mutex)(&space->lock);
-	list_for_each_entry_safe(memory, next, &space->memories, entry)
+	nvdla_domains_end(space);
+	list_for_each_entry_safe(memory, next, &space->memories, entry) {
 		nvdla_memory_end(memory);
+		if (memory->abandoned)
+			nvdla_memory_release(memory);
+	}
 	if (space->pool)
 		dma_unmap_phys(space->dev, space->pool_address, space->pool->size,
 			       DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
@@ -183,7 +227,7 @@ static void nvdla_space_release(struct device *dev, void *resource)
 }
 
 /* The space of a bound device, or NULL. */
-static struct nvdla_space *nvdla_space_of(struct device *dev)
+struct nvdla_space *nvdla_space_of(struct device *dev)
 {
 	struct nvdla_space **resource = devres_find(dev, nvdla_space_release, NULL, NULL);
 
@@ -275,7 +319,11 @@ int nvdla_space_start(struct device *dev)
 	space->translated = nvdla_space_is_translated(dev);
 	init_rwsem(&space->gate);
 	mutex_init(&space->lock);
+	mutex_init(&space->attachment);
 	INIT_LIST_HEAD(&space->memories);
+	INIT_LIST_HEAD(&space->domains);
+	if (space->translated && nvdla_domains_are_possible(dev))
+		space->common = iommu_get_domain_for_dev(dev);
 	*resource = space;
 	devres_add(dev, resource);
 	/* One segment per buffer, whatever its size: the device has no scatter list. */
@@ -330,25 +378,6 @@ unsigned long nvdla_memory_pfn(const struct nvdla_memory *memory, size_t index)
 	if (memory->pool)
 		return PHYS_PFN(memory->pool->start + memory->node.start) + index;
 	return page_to_pfn(nvdla_memory_page(memory, index));
-}
-
-static void nvdla_memory_free_pages(struct nvdla_memory *memory)
-{
-	size_t index, count = memory->size >> PAGE_SHIFT;
-
-	if (memory->pages) {
-		for (index = 0; index < count && memory->pages[index]; index++)
-			if (!memory->lost)
-				__free_page(memory->pages[index]);
-		kvfree(memory->pages);
-	} else if (memory->first && !memory->lost) {
-		if (memory->area)
-			cma_release(memory->area, memory->first, count);
-		else
-			free_pages_exact(page_address(memory->first), memory->size);
-	}
-	memory->pages = NULL;
-	memory->first = NULL;
 }
 
 /*
@@ -602,13 +631,22 @@ void nvdla_memory_imported(struct nvdla_memory *memory, struct dma_buf_attachmen
 	list_add(&memory->entry, &memory->space->memories);
 }
 
-/* Ends the device's mapping of a memory that nobody uses any more. */
-void nvdla_memory_unmap(struct nvdla_memory *memory)
+/*
+ * Ends the device's mapping of a memory that nobody uses any more. Returns false for a lost memory:
+ * a device that cannot be stopped may still write to these addresses, so they stay in use until it
+ * is unbound.
+ */
+bool nvdla_memory_unmap(struct nvdla_memory *memory)
 {
 	if (!memory->space)
-		return;
+		return true;
 	guard(mutex)(&memory->space->lock);
+	if (memory->lost && !list_empty(&memory->entry)) {
+		memory->abandoned = true;
+		return false;
+	}
 	nvdla_memory_end(memory);
+	return true;
 }
 
 /*
@@ -617,35 +655,8 @@ void nvdla_memory_unmap(struct nvdla_memory *memory)
  */
 void nvdla_memory_free(struct nvdla_memory *memory)
 {
-	nvdla_memory_unmap(memory);
-	if (memory->dma_buf) {
-		struct iosys_map map = IOSYS_MAP_INIT_VADDR(memory->vaddr);
-
-		if (memory->vaddr)
-			dma_buf_vunmap_unlocked(memory->dma_buf, &map);
-		/*
-		 * A device that cannot be stopped may still write the memory, which stays the
-		 * exporter's then.
-		 */
-		if (!memory->lost)
-			dma_buf_put(memory->dma_buf);
-	} else if (memory->mapped) {
-		vunmap(memory->vaddr);
-	}
-	if (memory->block && !memory->lost)
-		nvdla_block_free(memory->block);
-	if (memory->pool && !memory->lost) {
-		scoped_guard(mutex, &memory->pool->lock)
-			drm_mm_remove_node(&memory->node);
-		nvdla_pool_put(memory->pool);
-	}
-	sg_free_table(&memory->table);
-	nvdla_memory_free_pages(memory);
-	if (memory->space)
-		nvdla_space_put(memory->space);
-	/* A part of a pool that is lost stays in the pool's list. */
-	if (!memory->pool || !memory->lost)
-		kfree(memory);
+	if (nvdla_memory_unmap(memory))
+		nvdla_memory_release(memory);
 }
 
 /* Bytes of the machine's memory. */

@@ -169,6 +169,18 @@ impl Data {
         to_result(unsafe { ffi::nvdla_memory_sync(self.raw(), read, write, to_device) })
     }
 
+    /// Makes the memory a part of a client's domain of its device, until [`Self::leave`] is called as often as this.
+    pub(crate) fn enter(&self, domain: &ffi::Domain) -> Result {
+        // SAFETY: The memory is the object's, and a domain's client has buffers of one device.
+        unsafe { domain.add(self.raw()) }
+    }
+
+    /// The opposite of [`Self::enter`].
+    pub(crate) fn leave(&self, domain: &ffi::Domain) {
+        // SAFETY: As above.
+        unsafe { domain.remove(self.raw()) };
+    }
+
     /// Makes the memory permanent: it is never freed, because a device that cannot be stopped may still write it.
     ///
     /// # Safety

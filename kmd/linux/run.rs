@@ -20,6 +20,7 @@ use super::{
     },
     ffi::{
         self,
+        Domain,
         Worker, //
     },
     job::Job,
@@ -84,41 +85,56 @@ impl Accelerator {
     /// Gives the device to the next client whose first task is ready.
     pub(super) fn start_next(&self, state: &mut State) {
         while matches!(state.phase, Phase::Idle) && !state.suspended && !state.in_reset && state.worker.is_some() {
-            let Some(mut job) = state.clients.next() else { return };
-            let (client, sequence) = (job.client, job.sequence);
+            let Some(job) = state.clients.next() else { return };
+            let client = job.client;
             let now = now_ns();
-            let deadline = job.deadline.from(now, self.default_timeout_ns());
+            let is_late = job.deadline.from(now, self.default_timeout_ns()) <= now;
             // If a fence failed or the deadline passed while the task was queued, the task fails without using the device.
-            let refused = job.dependency().and_then(Result::err).or((deadline <= now).then_some(ETIMEDOUT));
+            let refused = job.dependency().and_then(Result::err).or(is_late.then_some(ETIMEDOUT));
             let banned = state.clients.queue(client).is_some_and(|queue| queue.is_banned());
             let refused = refused.or(banned.then_some(ECANCELED));
-            let deadline = deadline.max(now.saturating_add(self.min_timeout_ns()));
-            let deadline = deadline.min(now.saturating_add(self.max_timeout_ns()));
-            let task = job.task.take();
+            let is_attached = job.address_list.domain().is_none_or(Domain::is_attached);
             state.phase = Phase::Running(Running { job, started_ns: now, orphan_until: None });
-            let (Some(task), None) = (task, refused) else {
-                self.finish(state, Err(refused.unwrap_or(EIO)));
-                continue;
-            };
-            trace::task_start(&self.dev, client, sequence);
-            if let Err(submission) = state.engine.submit(&mut self.hardware(), task, now, deadline) {
-                // The engine is idle and was reset, and the task was validated for its configuration, so this cannot fail.
-                if let Phase::Running(Running { job, .. }) = &mut state.phase {
-                    job.task = Some(submission.task);
-                }
-                self.finish(state, Err(EIO));
-                continue;
+            if let Some(error) = refused {
+                self.finish(state, Err(error));
+            } else if is_attached && !state.attaching {
+                self.launch(state);
+            } else if let Some(worker) = &state.worker {
+                worker.attach();
             }
-            state.arm();
-            self.process(state);
         }
+    }
+
+    /// Starts the task that was chosen.
+    pub(super) fn launch(&self, state: &mut State) {
+        let Phase::Running(Running { job, .. }) = &mut state.phase else { return };
+        let now = now_ns();
+        let deadline = job.deadline.from(now, self.default_timeout_ns());
+        let deadline = deadline.max(now.saturating_add(self.min_timeout_ns()));
+        let deadline = deadline.min(now.saturating_add(self.max_timeout_ns()));
+        trace::task_start(&self.dev, job.client, job.sequence);
+        let Some(task) = job.task.take() else {
+            self.finish(state, Err(EIO));
+            return;
+        };
+        if let Err(submission) = state.engine.submit(&mut self.hardware(), task, now, deadline) {
+            // The engine is idle and was reset, and the task was validated for its configuration, so this cannot fail.
+            job.task = Some(submission.task);
+            self.finish(state, Err(EIO));
+            return;
+        }
+        state.arm();
+        self.process(state);
     }
 
     /// Takes the running task, if there is one, from the engine: it is to end with an error. The device may still be running it.
     pub(super) fn abort(&self, state: &mut State, error: Error) {
         match core::mem::replace(&mut state.phase, Phase::Idle) {
             Phase::Running(mut running) => {
-                running.job.task = state.engine.abort(&mut self.hardware()).map(|(task, _)| task);
+                // A task that was chosen and not started has not left its job.
+                if let Some((task, _)) = state.engine.abort(&mut self.hardware()) {
+                    running.job.task = Some(task);
+                }
                 state.failed += 1;
                 state.phase = Phase::Ending(Ending { running, error, resetting: false });
             }

@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) suspended: bool,
     /// Whether somebody else resets the device: no task is started.
     pub(crate) in_reset: bool,
+    /// Whether a work attaches a client's domain, without the lock: no task is given to the device.
+    pub(crate) attaching: bool,
     pub(crate) clients: Clients,
     /// What the last task that was ended by the driver was doing.
     pub(crate) last_failure: Option<Failure>,
@@ -52,7 +54,7 @@ pub(crate) struct State {
 pub(crate) enum Phase {
     /// It waits for a task.
     Idle,
-    /// It runs one.
+    /// It runs one, or is about to.
     Running(Running),
     /// A task was ended, but the device was not reset yet.
     Ending(Ending),
@@ -118,6 +120,14 @@ impl State {
         match &self.phase {
             Phase::Running(running) | Phase::Ending(Ending { running, .. }) => Some(running),
             Phase::Idle | Phase::Dead => None,
+        }
+    }
+
+    /// The task that was chosen and that the engine does not have yet.
+    pub(crate) fn chosen(&self) -> Option<&Job> {
+        match &self.phase {
+            Phase::Running(Running { job, .. }) if job.task.is_some() => Some(job),
+            _ => None,
         }
     }
 

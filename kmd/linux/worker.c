@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The works of a device: one that looks whether the running task can go on, one that looks for
- * tasks whose fences have signalled, one that fires when a task's time is up, one that frees what
- * has ended. The kernel crate can queue work but neither move a deadline nor wait for a work to
- * end.
+ * tasks whose fences have signalled, one that fires when a task's time is up, one that attaches the
+ * IOMMU's domain of the client whose task is next, one that frees what has ended. The kernel crate
+ * can queue work but neither move a deadline nor wait for a work to end.
  *
- * Fences signal in the first three, and memory reclaim may wait for fences. So these run on a queue
- * that reclaim can count on, inside a signalling section in which lockdep sees an allocation or a
- * reservation lock that reclaim could wait for. The work that frees buffers takes such locks, so it
- * runs on another queue.
+ * Fences signal in the first four, and memory reclaim may wait for fences. So these run on a queue
+ * that reclaim can count on. The first three run inside a signalling section in which lockdep sees
+ * an allocation or a reservation lock that reclaim could wait for; domain.c says why the fourth
+ * does not. The work that frees buffers takes such locks, so it runs on another queue.
  */
 
 #include <linux/dma-fence.h>
@@ -23,6 +23,7 @@ struct nvdla_worker {
 	struct delayed_work kick;
 	struct work_struct unblock;
 	struct delayed_work watchdog;
+	struct work_struct attach;
 	struct work_struct cleanup;
 	struct workqueue_struct *queue;
 	struct ratelimit_state messages;
@@ -55,6 +56,11 @@ static void nvdla_worker_expired(struct work_struct *work)
 	dma_fence_end_signalling(cookie);
 }
 
+static void nvdla_worker_switch(struct work_struct *work)
+{
+	nvdla_core_attach(container_of(work, struct nvdla_worker, attach)->core);
+}
+
 static void nvdla_worker_clean(struct work_struct *work)
 {
 	nvdla_core_clean(container_of(work, struct nvdla_worker, cleanup)->core);
@@ -75,6 +81,7 @@ struct nvdla_worker *nvdla_worker_create(void *core)
 	INIT_DELAYED_WORK(&worker->kick, nvdla_worker_run);
 	INIT_WORK(&worker->unblock, nvdla_worker_signalled);
 	INIT_DELAYED_WORK(&worker->watchdog, nvdla_worker_expired);
+	INIT_WORK(&worker->attach, nvdla_worker_switch);
 	INIT_WORK(&worker->cleanup, nvdla_worker_clean);
 	ratelimit_state_init(&worker->messages, DEFAULT_RATELIMIT_INTERVAL,
 			     DEFAULT_RATELIMIT_BURST);
@@ -89,6 +96,7 @@ void nvdla_worker_stop(struct nvdla_worker *worker)
 	disable_delayed_work_sync(&worker->watchdog);
 	disable_delayed_work_sync(&worker->kick);
 	disable_work_sync(&worker->unblock);
+	disable_work_sync(&worker->attach);
 	disable_work_sync(&worker->cleanup);
 }
 
@@ -122,6 +130,12 @@ void nvdla_worker_kick(struct nvdla_worker *worker)
 void nvdla_worker_unblock(struct nvdla_worker *worker)
 {
 	queue_work(worker->queue, &worker->unblock);
+}
+
+/* The task that is next needs another domain than the last one. May be called in any context. */
+void nvdla_worker_attach(struct nvdla_worker *worker)
+{
+	queue_work(worker->queue, &worker->attach);
 }
 
 /* Moves the deadline to `ns` nanoseconds from now. */
