@@ -200,12 +200,12 @@ impl Builder {
             }
             _ => {
                 if self.random.one_in(3) && c * h * w < 4000 {
-                    let kind = Resize {
-                        mode: ResizeMode::Nearest(Rounding::Floor),
-                        coordinates: Coordinates::Asymmetric,
-                        scales: [2.0, 3.0],
-                        size: [2 * h, 3 * w],
-                    };
+                    let kind = Resize::new(
+                        ResizeMode::Nearest(Rounding::Floor),
+                        Coordinates::Asymmetric,
+                        [2.0, 3.0],
+                        [2 * h, 3 * w],
+                    );
                     return self.add(Op::Resize(kind), &[from]);
                 }
                 if self.random.one_in(2) && c * h * w < 4000 {
@@ -270,6 +270,9 @@ impl Builder {
     /// A resize by ratios, also to smaller sizes.
     fn resized(&mut self, from: TensorId) -> Option<TensorId> {
         let [c, h, w] = self.shape(from);
+        if self.random.one_in(3) {
+            return self.resized_apart(from);
+        }
         let random = &mut self.random;
         let ratios = [(1, 2), (3, 2), (2, 3), (1, 3), (2, 1), (3, 1), (1, 1)];
         let [down, along] = [random.pick(&ratios), random.pick(&ratios)];
@@ -284,7 +287,30 @@ impl Builder {
             return None;
         }
         let scales = [down, along].map(|(by, of)| by as f32 / of as f32);
-        self.add(Op::Resize(Resize { mode, coordinates, scales, size }), &[from])
+        self.add(Op::Resize(Resize::new(mode, coordinates, scales, size)), &[from])
+    }
+
+    /// A resize along each axis in turn: to any size, with the corners at the same places, with antialiasing, or of a region.
+    fn resized_apart(&mut self, from: TensorId) -> Option<TensorId> {
+        let [c, h, w] = self.shape(from);
+        let random = &mut self.random;
+        let mode =
+            random.pick(&[ResizeMode::Bilinear, ResizeMode::Cubic(-0.75), ResizeMode::Nearest(Rounding::HalfDown)]);
+        let size = [random.between(1, 2 * h), random.between(1, 2 * w)];
+        if c * size[0] * size[1] > 4000 {
+            return None;
+        }
+        let scales = [size[0] as f32 / h as f32, size[1] as f32 / w as f32];
+        let [last_line, last_column] = [h, w].map(|extent| (extent - 1) as f32);
+        let [y, x] = [random.real().abs(), random.real().abs()];
+        // From a place of the input to its end, and back.
+        let steps = [(last_line * (1.0 - y)) / size[0] as f32, -last_column * x / size[1] as f32];
+        let region = Coordinates::Linear { first: [last_line * y, last_column * x], step: steps };
+        let coordinates = random.pick(&[Coordinates::HalfPixel, Coordinates::AlignCorners, region]);
+        let antialias = random.one_in(2) && !matches!(mode, ResizeMode::Nearest(_));
+        let exclude_outside = random.one_in(2) && (antialias || matches!(mode, ResizeMode::Cubic(_)));
+        let resize = Resize::new(mode, coordinates, scales, size);
+        self.add(Op::Resize(Resize { antialias, exclude_outside, ..resize }), &[from])
     }
 
     /// Elements that move: a product by a matrix.
@@ -342,7 +368,7 @@ impl Builder {
                 let factors = [random.between(1, 3), random.between(1, 3)];
                 let coordinates = random.pick(&[Coordinates::HalfPixel, Coordinates::Asymmetric]);
                 let (scales, size) = (factors.map(|factor| factor as f32), [factors[0] * h, factors[1] * w]);
-                Op::Resize(Resize { mode: ResizeMode::Bilinear, coordinates, scales, size })
+                Op::Resize(Resize::new(ResizeMode::Bilinear, coordinates, scales, size))
             }
             _ => {
                 let divisors: Vec<usize> = (1..=c).filter(|group| c % group == 0).collect();

@@ -497,7 +497,7 @@ impl Yolo<'_> {
         let shape = self.net.graph.shape(from);
         let size = [2 * shape[2], 2 * shape[3]];
         let mode = ResizeMode::Nearest(Rounding::Floor);
-        let op = Resize { mode, coordinates: Coordinates::Asymmetric, scales: [2.0; 2], size };
+        let op = Resize::new(mode, Coordinates::Asymmetric, [2.0; 2], size);
         let up = self.net.add(Op::Resize(op), &[from])?;
         self.net.add(Op::Concat { axis: 1 }, &[up, beside])
     }

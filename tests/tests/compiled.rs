@@ -522,8 +522,51 @@ fn resizes_whose_weights_repeat_are_exact() {
     for (mode, coordinates, scales, input) in cases {
         exact_and_near(input, |builder, data| {
             let size = [0, 1].map(|axis| (input[1 + axis] as f32 * scales[axis]) as usize);
-            builder.add(Op::Resize(Resize { mode, coordinates, scales, size }), &[data]).unwrap()
+            builder.add(Op::Resize(Resize::new(mode, coordinates, scales, size)), &[data]).unwrap()
         });
+    }
+}
+
+/// Resizes along each axis in turn: by ratios whose blocks along both axes would be one large window, by weights of which no block
+/// repeats, by antialiasing, and of a region.
+#[test]
+fn resizes_along_each_axis_are_exact_and_small() {
+    let half = Coordinates::HalfPixel;
+    let region = Coordinates::Linear { first: [2.5, 17.0], step: [0.875, -0.75] };
+    let [linear, cubic] = [ResizeMode::Bilinear, ResizeMode::Cubic(-0.75)];
+    let cases = [
+        (linear, Coordinates::AlignCorners, [8, 28, 24], [14, 48], (false, false)),
+        (linear, half, [8, 31, 31], [29, 29], (false, false)),
+        (cubic, half, [8, 29, 31], [17, 23], (false, false)),
+        (linear, half, [5, 37, 40], [53, 20], (false, false)),
+        (ResizeMode::Nearest(Rounding::Floor), Coordinates::Asymmetric, [8, 47, 37], [36, 53], (false, false)),
+        (linear, half, [6, 40, 41], [20, 13], (true, false)),
+        (cubic, half, [6, 40, 30], [16, 20], (true, false)),
+        (linear, half, [6, 40, 41], [20, 13], (true, true)),
+        (cubic, half, [6, 20, 24], [40, 36], (false, true)),
+        (linear, region, [8, 24, 26], [22, 19], (false, false)),
+    ];
+    for (mode, coordinates, input, size, (antialias, exclude_outside)) in cases {
+        let scales = [0, 1].map(|axis| size[axis] as f32 / input[1 + axis] as f32);
+        let resize = Resize { antialias, exclude_outside, ..Resize::new(mode, coordinates, scales, size) };
+        exact_and_near(input, |builder, data| builder.add(Op::Resize(resize), &[data]).unwrap());
+        let mut graph = Graph::new("resize");
+        let data = graph.input("data", &[1, input[0], input[1], input[2]]).unwrap();
+        let resized = graph.add("resized", Op::Resize(resize), &[data], "resized").unwrap();
+        graph.outputs.push(resized);
+        // Elements next to one another differ much, so that the means of few of them reach farther than those of more.
+        let values: Vec<f32> =
+            (0..graph.tensor(data).elements()).map(|k| (k * 7919 % 1009) as f32 / 504.5 - 1.0).collect();
+        let expected = float::run(&graph, std::slice::from_ref(&values), &mut |_, _| {}).unwrap();
+        let ranges = Measured::new(&graph, [Ok(vec![values.clone()])]).unwrap().ranges(Method::Max);
+        for config in [&NV_SMALL, &NV_FULL] {
+            let compiled = compile(&graph, &ranges, &Options::new(config)).unwrap();
+            assert!(compiled.loadable.len() < 1 << 20, "{resize:?}: {} bytes", compiled.loadable.len());
+            let mut model = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &[None]).unwrap();
+            let mut loss = Loss::default();
+            loss.add(&model.run(std::slice::from_ref(&values)).unwrap()[0], &expected[0]);
+            assert!(loss.decibels() > 30.0, "{resize:?} on {}: {} dB", config.name, loss.decibels());
+        }
     }
 }
 

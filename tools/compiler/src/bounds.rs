@@ -151,7 +151,7 @@ fn product((a, b): Bounds, (c, d): Bounds) -> Bounds {
 }
 
 /// The bounds of a sum of elements with weights.
-fn weighted(taps: &Taps, x: Bounds) -> Bounds {
+pub(crate) fn weighted(taps: &Taps, x: Bounds) -> Bounds {
     let terms = taps.weights.iter().map(|&weight| product((weight, weight), x));
     terms.fold((0.0, 0.0), |sum, term| (sum.0 + term.0, sum.1 + term.1))
 }

@@ -229,9 +229,8 @@ impl Builder<'_> {
             return Err(format!("a resize of {channels} channels in blocks of {block:?}"));
         }
         let ends = [0, 1].map(|axis| {
-            let Blocks { stride, taps, count } = &blocks[axis];
-            let first = taps.iter().map(|taps| taps.first).min().unwrap_or(0).min(0);
-            let end = taps.iter().map(|taps| taps.first + taps.weights.len() as i64).max().unwrap_or(1);
+            let Blocks { stride, count, .. } = &blocks[axis];
+            let (first, end) = blocks[axis].ends();
             let read = (stride * (count - 1)) as i64 + end;
             (-first as usize, end as usize, read.max(1) as usize)
         });

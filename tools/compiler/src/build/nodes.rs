@@ -294,7 +294,7 @@ impl Builder<'_> {
                 let made = self.resize(node, resize).or_else(|reason| self.linear_node(node, reason));
                 if let Err(reason) = made {
                     self.net.steps.truncate(steps);
-                    self.resize_unevenly(node, resize).map_err(|why| format!("{reason}, and {why}"))?;
+                    self.resize_along_axes(node, resize).map_err(|why| format!("{reason}, and {why}"))?;
                 }
             }
             Op::SpaceToDepth { block } => {

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Resizing whose weights do not repeat, as with `align_corners`: each element has weights of its own.
+//! Resizing along each axis in turn, also with weights that do not repeat, as with `align_corners`: each element has weights of its
+//! own.
 //!
 //! Along one axis the elements come in blocks of `count`, and block m begins at element `stride * m` of the input, where `count` /
 //! `stride` is the ratio of the sizes. Element p of block m is element `stride * m + base(p)` of the input, plus its differences from
 //! the elements beside it, each times a constant of this element of the output. Convolutions compute the elements and the differences,
-//! with the elements of a block as channels, and SDP multiplies by the constants.
+//! with the elements of a block as channels, and SDP multiplies by the constants. Other resizes are divided into pieces, each of which
+//! is one block: a convolution with the weights of its elements.
 
 use std::collections::BTreeMap;
 
+use crate::bounds::weighted;
 use crate::build::nodes::Builder;
 use crate::build::windows::{Blocks, LARGEST_RATIO};
 use crate::ir;
 use crate::net::step::{Combine, Convolution, Elements, Kind, PostOp, Tensor, TensorId};
-use crate::target::LARGEST_EXTENT;
+use crate::target::{LARGEST_EXTENT, LARGEST_KERNEL};
 
 /// The farthest element beside that of a block whose difference is used: those of a cubic resize.
 const FARTHEST: i64 = 3;
@@ -61,17 +64,41 @@ impl Uneven {
 }
 
 impl Builder<'_> {
-    /// A resize along each axis in turn, of which one at least has weights that do not repeat.
-    pub(crate) fn resize_unevenly(&mut self, node: &ir::Node, resize: &ir::Resize) -> Result<(), String> {
+    /// A resize along each axis in turn.
+    pub(crate) fn resize_along_axes(&mut self, node: &ir::Node, resize: &ir::Resize) -> Result<(), String> {
         let (x, out) = (node.inputs[0].0, node.output.0);
-        let Tensor { name, shape, range, .. } = self.net.tensors[out].clone();
-        let [channels, h, w] = self.net.tensors[x].shape;
-        let lines = self.net.tensor(format!("{name} lines"), [channels, shape[1], w], range);
+        let Tensor { name, shape, .. } = self.net.tensors[out].clone();
+        let Tensor { shape: [channels, h, w], range: own, .. } = self.net.tensors[x];
+        // The output may reach less far than the elements between: those of several columns are averaged.
+        let reach = |own: ir::Range| {
+            let taps = resize.taps(0, h as usize);
+            let ends = taps.iter().map(|taps| weighted(taps, (own.min, own.max)));
+            let (low, high) = ends.fold((own.min, own.max), |(low, high), (a, b)| (low.min(a), high.max(b)));
+            // Weights of 1 in sum have a rounding error.
+            let near = (high - low) <= (own.max - own.min) * 1.001;
+            if near {
+                own
+            } else {
+                ir::Range::of(low, high)
+            }
+        };
+        let lines = self.net.tensor(format!("{name} lines"), [channels, shape[1], w], own.map(reach));
         for (axis, from, to) in [(0, x, lines), (1, lines, out)] {
             let size = [h, w][axis];
             let taps = resize.taps(axis, size as usize);
             let Some(blocks) = Blocks::of(resize, axis, &taps, size) else {
-                self.unevenly(node, from, to, &Uneven::new(axis, &taps, size as usize)?)?;
+                // Where elements beyond the ends have no weight, the weights of few elements do not repeat, and pieces round once.
+                let uneven = if resize.exclude_outside {
+                    Err("elements beyond the ends have no weight".to_owned())
+                } else {
+                    Uneven::new(axis, &taps, size as usize)
+                };
+                match uneven {
+                    Ok(uneven) => self.unevenly(node, from, to, &uneven)?,
+                    Err(reason) => {
+                        self.in_pieces(node, from, to, axis, &taps).map_err(|why| format!("{reason}, and {why}"))?;
+                    }
+                }
                 continue;
             };
             let [_, height, width] = self.net.tensors[from].shape;
@@ -82,6 +109,50 @@ impl Builder<'_> {
                 self.resampled(node, from, to, &both)?;
             }
         }
+        Ok(())
+    }
+
+    /// A resize along one axis in pieces of the output, each with weights of its own for all its elements.
+    fn in_pieces(
+        &mut self,
+        node: &ir::Node,
+        x: TensorId,
+        output: TensorId,
+        axis: usize,
+        taps: &[ir::Taps],
+    ) -> Result<(), String> {
+        let Tensor { name, shape, range, .. } = self.net.tensors[output].clone();
+        let Tensor { shape: [channels, height, width], .. } = self.net.tensors[x];
+        let most = LARGEST_EXTENT as usize / self.filled(channels);
+        if most == 0 {
+            return Err(format!("{channels} channels are too many"));
+        }
+        let size = [height, width].map(|extent| extent as usize);
+        let taps: Vec<ir::Taps> = taps.iter().map(|taps| taps.clamped(size[axis])).collect();
+        // The elements of the input that outputs read.
+        let read = |taps: &[ir::Taps]| {
+            let first = taps.iter().map(|taps| taps.first).min().unwrap_or(0);
+            (first, taps.iter().map(|taps| taps.first + taps.weights.len() as i64).max().unwrap_or(1) - first)
+        };
+        let mut pieces = Vec::new();
+        let mut rest = &taps[..];
+        while !rest.is_empty() {
+            let fits = |count: &usize| read(&rest[..*count]).1 <= LARGEST_KERNEL as i64;
+            let count = (2..=rest.len().min(most)).take_while(fits).last().unwrap_or(1);
+            let (piece, behind) = rest.split_at(count);
+            rest = behind;
+            let (first, elements) = read(piece);
+            let (mut start, mut extent, mut made) = ([0; 2], size, shape);
+            (start[axis], extent[axis], made[1 + axis]) = (first as usize, elements as usize, count as u32);
+            let from = self.window(node, x, start, extent);
+            let made = self.net.tensor(format!("{name} piece"), made, range);
+            let shifted = piece.iter().map(|taps| ir::Taps { first: taps.first - first, ..taps.clone() });
+            let mut both = [height, width].map(Blocks::same);
+            both[axis] = Blocks::one(shifted.collect());
+            self.resampled(node, from, made, &both)?;
+            pieces.push(made);
+        }
+        self.step(node, Kind::Concat(1 + axis), &pieces, Vec::new(), output);
         Ok(())
     }
 
@@ -97,8 +168,11 @@ impl Builder<'_> {
         let mut size = [(channels * count) as u32, shape[1], shape[2]];
         size[1 + axis] = uneven.blocks as u32;
         let mut sum = None;
+        let mut shares = vec![0f32; shape[1 + axis] as usize];
         for (&distance, weights) in &uneven.beside {
-            let largest = weights.iter().fold(0f32, |largest, weight| largest.max(weight.abs()));
+            // The differences so far are together at most so many times the largest difference.
+            shares.iter_mut().zip(weights).for_each(|(share, weight)| *share += weight.abs());
+            let largest = shares.iter().copied().fold(0f32, f32::max);
             let difference = own.map(|own| own.max - own.min);
             let within = |factor: f32| difference.map(|most| ir::Range::of(-most * factor, most * factor));
             let beside = self.net.tensor(format!("{name} beside"), size, within(1.0));
@@ -111,8 +185,7 @@ impl Builder<'_> {
             let values = (0..channels * count * lines * columns).map(weight).collect();
             let mut post_ops = vec![PostOp::Elements(Combine::Mul, Elements { shape: size, values })];
             post_ops.extend(sum.map(|sum| PostOp::With(Combine::Add { negate: false }, sum)));
-            let all = if sum.is_some() { 2.0 } else { 1.0 };
-            let made = self.net.tensor(format!("{name} differences"), size, within(largest * all));
+            let made = self.net.tensor(format!("{name} differences"), size, within(largest));
             self.split(node, Kind::Copy, beside, post_ops, made);
             sum = Some(made);
         }
@@ -194,7 +267,7 @@ mod tests {
         for (size, out) in [(8, 16), (7, 21), (12, 18), (18, 12), (5, 5), (9, 6), (16, 40)] {
             for mode in [ResizeMode::Bilinear, ResizeMode::Cubic(-0.75)] {
                 let scales = [1.0, out as f32 / size as f32];
-                let resize = Resize { mode, coordinates: Coordinates::AlignCorners, scales, size: [1, out] };
+                let resize = Resize::new(mode, Coordinates::AlignCorners, scales, [1, out]);
                 let taps = resize.taps(1, size);
                 let uneven = Uneven::new(1, &taps, size).unwrap();
                 let x: Vec<f32> = (0..size).map(|k| ((k * 7 + 3) % 11) as f32).collect();

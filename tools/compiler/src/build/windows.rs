@@ -25,6 +25,7 @@ impl Blocks {
         let scale = match resize.coordinates {
             // The first and the last elements of both are at the same places.
             ir::Coordinates::AlignCorners if size > 1 && taps.len() > 1 => (taps.len() - 1) as f32 / (size - 1) as f32,
+            ir::Coordinates::Linear { step, .. } => 1.0 / step[axis],
             _ => resize.scales[axis],
         };
         Self::new(taps, scale)
@@ -33,6 +34,27 @@ impl Blocks {
     /// Each element stays.
     pub(crate) fn same(size: u32) -> Self {
         Self { stride: 1, taps: vec![ir::Taps { first: 0, weights: vec![1.0] }], count: size as usize }
+    }
+
+    /// One block, whose elements have weights of their own.
+    pub(crate) fn one(taps: Vec<ir::Taps>) -> Self {
+        Self { stride: 1, taps, count: 1 }
+    }
+
+    /// Where the elements begin that are read before the first block, and where those of a block end.
+    pub(crate) fn ends(&self) -> (i64, i64) {
+        let first = self.taps.iter().map(|taps| taps.first).min().unwrap_or(0).min(0);
+        let end = self.taps.iter().map(|taps| taps.first + taps.weights.len() as i64).max().unwrap_or(1);
+        (first, end)
+    }
+
+    /// The multiplications per channel of a convolution with these blocks along both axes.
+    pub(crate) fn multiplications(both: [&Self; 2]) -> usize {
+        let along = |blocks: &Self| {
+            let (first, end) = blocks.ends();
+            blocks.taps.len() * blocks.count * (end - first) as usize
+        };
+        along(both[0]) * along(both[1])
     }
 
     /// `scale` is the distance of two elements of the input, in elements of the output.
@@ -112,6 +134,10 @@ const MOST_PARTS: usize = 25;
 
 /// How much smaller the measured step of an average is than that of its input, if a convolution computes it.
 const MUCH_FINER: f32 = 4.0;
+
+/// How many times the multiplications of two resizes, along one axis each, one resize may take. A second one rounds once more and moves
+/// all elements once more.
+const MUCH_DEARER: usize = 4;
 
 /// The greatest number of elements after which the weights of a resize repeat.
 pub(crate) const LARGEST_RATIO: usize = 32;
@@ -463,7 +489,8 @@ impl Builder<'_> {
     pub(crate) fn resize(&mut self, node: &ir::Node, resize: &ir::Resize) -> Result<(), String> {
         let (x, out) = (node.inputs[0].0, node.output.0);
         let ([_, h, w], [_, out_h, out_w]) = (self.net.tensors[x].shape, self.net.tensors[out].shape);
-        let same = resize.scales.iter().all(|scale| (scale - 1.0).abs() < f32::EPSILON);
+        let moved = matches!(resize.coordinates, ir::Coordinates::Linear { .. });
+        let same = !moved && resize.scales.iter().all(|scale| (scale - 1.0).abs() < f32::EPSILON);
         if [out_h, out_w] == [h, w] && same || [h, w] == [1, 1] {
             if [out_h, out_w] == [h, w] {
                 self.simple(node, Kind::Same, Vec::new());
@@ -490,6 +517,11 @@ impl Builder<'_> {
         let [Some(down), Some(along)] = [0, 1].map(|axis| Blocks::of(resize, axis, &taps[axis], [h, w][axis])) else {
             return Err(format!("from {h} x {w} to {out_h} x {out_w}, with other weights for each element"));
         };
+        let apart = Blocks::multiplications([&down, &Blocks::same(w)])
+            + Blocks::multiplications([&Blocks::same(out_h), &along]);
+        if Blocks::multiplications([&down, &along]) > MUCH_DEARER * apart {
+            return self.resize_along_axes(node, resize);
+        }
         self.resampled(node, x, out, &[down, along])
     }
 }

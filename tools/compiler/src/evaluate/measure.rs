@@ -423,7 +423,7 @@ mod tests {
             let mut graph = Graph::new("resize");
             let x = graph.input("x", &[1, 12, 28, 24]).unwrap();
             let scales = [size[0] as f32 / 28.0, size[1] as f32 / 24.0];
-            let resize = Op::Resize(Resize { mode, coordinates, scales, size });
+            let resize = Op::Resize(Resize::new(mode, coordinates, scales, size));
             let y = graph.add("resize", resize, &[x], "y").unwrap();
             graph.outputs.push(y);
             let samples: Vec<Vec<Vec<f32>>> = (1..3).map(|seed| vec![numbers(seed, 12 * 28 * 24)]).collect();

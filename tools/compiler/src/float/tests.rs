@@ -160,7 +160,7 @@ fn a_cubic_resize_is_that_of_onnx() {
     use crate::ir::{Coordinates, Resize, ResizeMode};
     let x: Vec<f32> = (1..17u8).map(f32::from).collect();
     let (coordinates, size) = (Coordinates::HalfPixel, [8, 8]);
-    let op = Op::Resize(Resize { mode: ResizeMode::Cubic(-0.75), coordinates, scales: [2.0; 2], size });
+    let op = Op::Resize(Resize::new(ResizeMode::Cubic(-0.75), coordinates, [2.0; 2], size));
     let found = apply(&op, &[(&[1, 1, 4, 4], &x)], &[1, 1, 8, 8]);
     // In parts of 256.
     let first = [121.0, 197.0, 319.0, 480.0, 584.0, 745.0, 867.0, 943.0].map(|value: f32| value / 256.0);

@@ -225,7 +225,7 @@ pub enum ResizeMode {
 }
 
 /// The input coordinate x' for the output coordinate x. `scale` is output size divided by input size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Coordinates {
     /// (x + 1/2) / scale - 1/2
     HalfPixel,
@@ -237,6 +237,13 @@ pub enum Coordinates {
     Asymmetric,
     /// x * (input size - 1) / (output size - 1)
     AlignCorners,
+    /// first + x * step
+    Linear {
+        /// The first coordinate of lines and of columns.
+        first: [f32; 2],
+        /// The distance of two coordinates.
+        step: [f32; 2],
+    },
 }
 
 /// A change of height and width.
@@ -250,6 +257,18 @@ pub struct Resize {
     pub scales: [f32; 2],
     /// The output's height and width.
     pub size: [usize; 2],
+    /// In the modes Bilinear and Cubic: an output that is smaller than the input is computed from all elements of the input, with
+    /// weights that reach as much farther as it is smaller.
+    pub antialias: bool,
+    /// Elements beyond the ends of the input have no weight. Without it they are the first and the last element.
+    pub exclude_outside: bool,
+}
+
+impl Resize {
+    /// A resize without antialiasing.
+    pub fn new(mode: ResizeMode, coordinates: Coordinates, scales: [f32; 2], size: [usize; 2]) -> Self {
+        Self { mode, coordinates, scales, size, antialias: false, exclude_outside: false }
+    }
 }
 
 /// The order of channels in the elements of a block.

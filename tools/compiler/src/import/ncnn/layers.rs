@@ -964,7 +964,7 @@ impl Reader<'_> {
             (_, 0) => Coordinates::HalfPixel,
             _ => Coordinates::AlignCorners,
         };
-        self.emit(l, Op::Resize(Resize { mode, coordinates, scales, size }), &[x])
+        self.emit(l, Op::Resize(Resize::new(mode, coordinates, scales, size)), &[x])
     }
 
     fn slices(&mut self, l: &Layer<'_>, x: TensorId) -> Result<Vec<TensorId>, String> {

@@ -21,6 +21,7 @@ pub mod proto;
 mod quantized;
 mod reader;
 mod reduce;
+mod resize;
 mod shapes;
 pub mod survey;
 mod value;

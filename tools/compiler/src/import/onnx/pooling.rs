@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Poolings and resizing.
+//! Poolings.
 
 use super::convert::sizes;
 use super::product::{with_height, Windows};
 use super::reader::{Node, Reader, TensorValue};
-use crate::ir::{
-    Binary, Convolution, Coordinates, Op, PadMode, Padding, Pool, PoolKind, Resize, ResizeMode, Rounding, TensorId,
-    Unary,
-};
+use crate::ir::{Binary, Convolution, Op, PadMode, Padding, Pool, PoolKind, TensorId, Unary};
 
 impl Reader {
     pub(super) fn pool(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
@@ -96,91 +93,6 @@ impl Reader {
                 }
             }
         };
-        self.without_height(n, y, rank)
-    }
-
-    pub(super) fn resize(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
-        let x = self.real(n, inputs, 0)?;
-        let rank = self.spatial(x)?;
-        let shape = self.graph.shape(x).to_vec();
-        let old = n.proto.op_type == "Upsample" || n.opset < 11;
-        let axes = match n.ints("axes") {
-            Some(list) => {
-                list.iter().map(|&axis| super::convert::axis(axis, shape.len())).collect::<Result<Vec<_>, _>>()?
-            }
-            None => (0..shape.len()).collect(),
-        };
-        let scales = match n.attribute("scales") {
-            Some(attribute) => attribute.floats.clone(),
-            None => match (Self::old_scales(n, shape.len()), inputs.get(if old { 1 } else { 2 })) {
-                (Some(scales), _) => scales,
-                (None, Some(TensorValue::Real(_))) => self.values(inputs, if old { 1 } else { 2 })?,
-                _ => Vec::new(),
-            },
-        };
-        let targets = if old { None } else { Self::list(inputs, 3)?.filter(|sizes| !sizes.is_empty()) };
-        let (mut all_scales, mut size) = (vec![1.0; shape.len()], shape.clone());
-        if let Some(targets) = targets {
-            let targets = sizes(&targets, "sizes")?;
-            if targets.len() != axes.len() {
-                return Err(format!("sizes {targets:?} for {} dimensions", axes.len()));
-            }
-            let policy = n.text("keep_aspect_ratio_policy", "stretch");
-            if policy != "stretch" {
-                return Err(format!("keep_aspect_ratio_policy {policy} is not supported"));
-            }
-            for (&axis, &target) in axes.iter().zip(&targets) {
-                size[axis] = target;
-                all_scales[axis] = target as f32 / shape[axis] as f32;
-            }
-        } else {
-            if scales.len() != axes.len() {
-                return Err(format!("{} constant scales for {} dimensions", scales.len(), axes.len()));
-            }
-            for (&axis, &scale) in axes.iter().zip(&scales) {
-                size[axis] = (f64::from(scale) * shape[axis] as f64).floor() as usize;
-                all_scales[axis] = scale;
-            }
-        }
-        if size[..2] != shape[..2] {
-            return Err(format!("{shape:?} to {size:?}: only height and width can change"));
-        }
-        if n.int("antialias", 0) != 0 || n.int("exclude_outside", 0) != 0 {
-            return Err("antialias and exclude_outside are not supported".to_owned());
-        }
-        let mode = n.text("mode", "nearest");
-        let rounding = n.text("nearest_mode", if old { "floor" } else { "round_prefer_floor" });
-        let mode = match (mode.as_str(), rounding.as_str()) {
-            ("nearest", "round_prefer_floor") => ResizeMode::Nearest(Rounding::HalfDown),
-            ("nearest", "round_prefer_ceil") => ResizeMode::Nearest(Rounding::HalfUp),
-            ("nearest", "floor") => ResizeMode::Nearest(Rounding::Floor),
-            ("nearest", "ceil") => ResizeMode::Nearest(Rounding::Ceil),
-            ("linear" | "bilinear", _) => ResizeMode::Bilinear,
-            ("cubic", _) => ResizeMode::Cubic(n.float("cubic_coeff_a", -0.75)),
-            (mode, _) => return Err(format!("mode {mode} with nearest_mode {rounding} is not supported")),
-        };
-        let coordinates = n.text("coordinate_transformation_mode", if old { "asymmetric" } else { "half_pixel" });
-        let coordinates = match coordinates.as_str() {
-            "half_pixel" => Coordinates::HalfPixel,
-            // It differs where the size is no whole number before it is rounded.
-            "half_pixel_symmetric"
-                if shape.iter().zip(&all_scales).all(|(&extent, &scale)| (extent as f32 * scale).fract() == 0.0) =>
-            {
-                Coordinates::HalfPixel
-            }
-            "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
-            "asymmetric" => Coordinates::Asymmetric,
-            "tf_half_pixel_for_nn" if matches!(mode, ResizeMode::Nearest(_)) => Coordinates::TensorFlowHalfPixel,
-            "align_corners" => Coordinates::AlignCorners,
-            other => return Err(format!("coordinate_transformation_mode {other} is not supported")),
-        };
-        let (scales, size) = if rank == 1 {
-            ([1.0, all_scales[2]], [1, size[2]])
-        } else {
-            ([all_scales[2], all_scales[3]], [size[2], size[3]])
-        };
-        let x = self.reshape(n, x, &with_height(&shape))?;
-        let y = self.emit(n, Op::Resize(Resize { mode, coordinates, scales, size }), &[x])?;
         self.without_height(n, y, rank)
     }
 }

@@ -310,6 +310,34 @@ fn limits_may_be_computed() {
     assert!(conv.iter().zip(&y).all(|(conv, y)| (y + conv.abs()).abs() < 1e-6), "{y:?}");
 }
 
+/// The numbers are ONNX Runtime's, for the elements 0 to 15 of a tensor of 4 x 4.
+#[test]
+fn resizes_crop_a_region() {
+    let attribute = |name: &str| proto::Attribute { name: name.into(), ..Default::default() };
+    let text = |name: &str, s: &str| proto::Attribute { s: s.to_owned().into(), ..attribute(name) };
+    let mut resize = node("Resize", &["conv", "roi", "", "sizes"], "y");
+    resize.attribute = vec![
+        text("mode", "linear"),
+        text("coordinate_transformation_mode", "tf_crop_and_resize"),
+        proto::Attribute { f: -1.0, ..attribute("extrapolation_value") },
+    ];
+    let roi = |values: &[f32]| tensor("roi", &[values.len() as i64], values);
+    let runs = |roi: proto::Tensor| {
+        let mut model = model(vec![resize.clone()], vec![roi, integers("sizes", &[1, 3, 3, 3])], "y");
+        model.graph.as_mut().unwrap().initializer[0] = tensor("w", &[3, 2, 1, 1], &[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        let graph = reads(&model)?;
+        let x = (0..32u8).map(f32::from).collect();
+        Ok::<_, Failure>(float::run(&graph, &[x], &mut |_, _| {}).unwrap().remove(0))
+    };
+    let found = runs(roi(&[0.0, 0.0, 0.25, 0.8, 1.0, 1.0, 1.25, 0.2])).unwrap();
+    let expected = [5.4, 4.5, 3.6, 11.4, 10.5, 9.6, -1.0, -1.0, -1.0];
+    assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-4), "{found:?}");
+    let error = runs(roi(&[0.0, 0.0, 2.0, 0.0, 1.0, 1.0, 3.0, 1.0])).unwrap_err().to_string();
+    assert!(error.contains("the region to crop is outside"), "{error}");
+    let error = runs(roi(&[0.0, 1.0])).unwrap_err().to_string();
+    assert!(error.contains("2 numbers are the region to crop in 4 dimensions"), "{error}");
+}
+
 #[test]
 fn operators_that_others_express() {
     let hard = with(node("Shrink", &["conv"], "y"), "lambd", 0.75);

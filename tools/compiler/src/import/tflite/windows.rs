@@ -248,7 +248,7 @@ impl Reader<'_> {
         };
         let mode = if bilinear { ResizeMode::Bilinear } else { ResizeMode::Nearest(rounding) };
         let scales = [height as f32 / from[0] as f32, width as f32 / from[1] as f32];
-        let id = self.emit(n, Op::Resize(Resize { mode, coordinates, scales, size: [height, width] }), &[data.id])?;
+        let id = self.emit(n, Op::Resize(Resize::new(mode, coordinates, scales, [height, width])), &[data.id])?;
         Ok(self.value(id, true))
     }
 }
