@@ -26,7 +26,8 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
 use crate::build::nodes;
-use crate::calibrate::{self, rounded, rounded_weights, samples, table, Judge, Measured, Method};
+use crate::calibrate::{self, samples, table, Measured, Method};
+use crate::evaluate::judge::Judge;
 use crate::evaluate::mixed;
 use crate::import::model::Model;
 use crate::ir::{Graph, Node, Preprocess, Range, Ranges, Refusal, Unreadable};
@@ -42,7 +43,7 @@ use crate::target;
 
 /// The number of samples on which the losses of layers are measured.
 pub const FEW_SAMPLES: usize = 4;
-/// The greatest number of samples on which calibration methods are compared. They are at most half of all samples.
+/// The greatest number of samples of each half on which calibration methods are compared.
 const HELD_OUT: usize = 8;
 /// The largest share of the layers that has int16 in mixed precision, if none is given.
 pub const MIXED_SHARE: f64 = 0.25;
@@ -75,11 +76,6 @@ pub enum Error {
     /// The preprocessing does not fit an input.
     #[error("the preprocessing of the input {0:?}: {1}")]
     Preprocess(String, String),
-}
-
-/// Whether the sample at a position is one of `held` samples that are spread over all.
-fn held_out(at: usize, all: usize, held: usize) -> bool {
-    at * held / all < (at + 1) * held / all
 }
 
 /// A network with the ranges of its activations.
@@ -283,41 +279,61 @@ impl Compiler {
             self.progress.tell("calibration", at, list.len());
             read(path)
         };
-        let judged = if self.options.precision == Precision::Fp16 { 0 } else { HELD_OUT.min(list.len() / 2) };
-        let (held, used): (Vec<_>, Vec<_>) =
-            list.iter().enumerate().partition(|(at, _)| held_out(*at, list.len(), judged));
-        let mut measured = Measured::new(graph, used.into_iter().map(told))?;
-        self.progress.tell("choice of scales", 0, 1);
+        self.progress.tell("calibration", 0, list.len());
         if self.options.precision == Precision::Fp16 {
+            let measured = Measured::new(graph, list.iter().enumerate().map(told))?;
             return Ok(same(measured.ranges(Method::Max)));
         }
+        // Choices are made on samples that have not been measured: on those that have, no value is beyond a range. Each half of the
+        // samples is measured, and shows what it is worth on the other half.
+        let half = |k: usize| list.iter().enumerate().filter(|(at, _)| at % 2 == k || list.len() == 1).collect();
+        let halves: [Vec<_>; 2] = [half(0), half(1)];
         let complete = |ranges: Ranges| calibrate::complete(graph, given.clone(), Some(&ranges));
         let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
+        let mut measured = Measured::new(graph, halves[0].iter().copied().map(told))?;
         let equalized = if even { measured.equalized(graph) } else { None };
-        let held = || held.iter().map(|(_, path)| read(path));
         if let (Some(method), None) = (self.method, &equalized) {
-            measured.extend(graph, held())?;
+            measured.extend(graph, list.iter().enumerate().skip(1).step_by(2).map(told))?;
             return Ok(same(complete(measured.ranges(method))));
         }
-        // Choices are made on samples that have not been measured: on those that have, no value is beyond a range.
-        let unseen: Vec<_> = if judged > 0 { held().collect::<Result<_, _>>()? } else { vec![read(&list[0])?] };
-        let judge = Judge::new(graph, &unseen)?;
+        let other = Measured::new(graph, halves[1].iter().copied().map(told))?;
+        self.progress.tell("choice of scales", 0, 1);
+        let options = self.options(graph)?;
+        let judge = |k: usize| {
+            let all = &halves[k];
+            let held = HELD_OUT.min(all.len());
+            let spread = (0..held).map(|at| read(all[at * all.len() / held].1));
+            Ok::<_, Error>(Judge::new(graph, spread.collect::<Result<_, _>>()?, &options)?)
+        };
+        let judges = [judge(1)?, judge(0)?];
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
-        let best = judge.best(graph, &measured, &methods, f64::INFINITY, complete)?;
-        let method = best.map_or(methods[0], |(_, method)| method);
-        let mut better = None;
-        if let Some((graph, equalized)) = equalized {
-            // Equalised weights are less even, so both networks are compared with rounded weights.
-            let own = complete(measured.ranges(method));
-            let noise = judge.noise(&rounded(&rounded_weights(&model.graph, &measured), &own), f64::INFINITY)?;
-            let complete = |ranges: Ranges| calibrate::complete(&graph, Ranges::new(), Some(&ranges));
-            let weights = rounded_weights(&graph, &equalized);
-            better = judge.best(&weights, &equalized, &methods, noise * MAX_NOISE_RATIO, complete)?;
-        }
+        let best = |halves: [(&Graph, &Measured); 2], given: &Ranges, most: f64| {
+            let (mut least, mut best) = (most, None);
+            for &method in &methods {
+                let mut noise = 0.0;
+                for ((graph, measured), judge) in halves.into_iter().zip(&judges) {
+                    let ranges = calibrate::complete(graph, given.clone(), Some(&measured.ranges(method)));
+                    noise += judge.noise(graph, &ranges, least - noise);
+                    if noise >= least {
+                        break;
+                    }
+                }
+                if noise < least {
+                    (least, best) = (noise, Some(method));
+                }
+            }
+            (least, best)
+        };
+        let (noise, method) = best([(graph, &measured), (graph, &other)], &given, f64::INFINITY);
+        let method = method.unwrap_or(methods[0]);
+        let better = equalized.zip(other.equalized(graph)).and_then(|(a, b)| {
+            let halves = [&a, &b].map(|(graph, measured)| (graph, measured));
+            best(halves, &Ranges::new(), noise * MAX_NOISE_RATIO).1
+        });
         // The scales are those of all samples.
-        measured.extend(graph, held())?;
+        measured.extend(graph, list.iter().skip(1).step_by(2).map(read))?;
         let own = complete(measured.ranges(method));
-        let better = better.and_then(|(_, method)| Some((method, measured.equalized(graph)?)));
+        let better = better.and_then(|method| Some((method, measured.equalized(graph)?)));
         if let Some((method, (graph, equalized))) = better {
             let ranges = calibrate::complete(&graph, Ranges::new(), Some(&equalized.ranges(method)));
             return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });

@@ -10,17 +10,13 @@ pub mod samples;
 pub mod table;
 
 pub use error::Error;
-use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use crate::bounds::bounds_from;
-use crate::equalize::{planes, Sets};
+use crate::equalize::Sets;
 use crate::float;
-use crate::ir::{
-    zero_point, Graph, Node, Op, PadMode, PoolKind, Quantization, Range, Ranges, ResizeMode, Tensor, TensorId, Unary,
-};
-use crate::quantize::{round_plane, LARGEST};
+use crate::ir::{Graph, Op, PadMode, PoolKind, Range, Ranges, ResizeMode, TensorId, Unary};
 use histogram::Histogram;
 pub use histogram::Method;
 
@@ -143,144 +139,8 @@ pub fn measure(
     Ok(Measured::new(graph, samples)?.ranges(method))
 }
 
-/// The methods that [`Judge::best`] chooses from by default.
+/// The methods that are tried by default.
 pub const METHODS: [Method; 4] = [Method::Mse, Method::Max, Method::Percentile(99.99), Method::Entropy];
-
-/// The samples on which networks with rounded numbers are compared, with the outputs of the float network.
-pub struct Judge<'a> {
-    samples: &'a [Vec<Vec<f32>>],
-    expected: Vec<Vec<Vec<f32>>>,
-}
-
-impl<'a> Judge<'a> {
-    /// Runs the float network.
-    pub fn new(graph: &Graph, samples: &'a [Vec<Vec<f32>>]) -> Result<Self, Error> {
-        if samples.is_empty() {
-            return Err(Error::Sample("there is no sample".to_owned()));
-        }
-        let expected = samples.par_iter().map(|sample| outputs(graph, sample)).collect::<Result<_, _>>()?;
-        Ok(Self { samples, expected })
-    }
-
-    /// The method that changes the outputs least, when the float network runs with activations rounded to their scales; and the
-    /// sum of the ratios of noise to signal. None if no method has less noise than `most`. `complete` makes the final ranges from
-    /// those of a method.
-    pub fn best(
-        &self,
-        graph: &Graph,
-        measured: &Measured,
-        methods: &[Method],
-        most: f64,
-        complete: impl Fn(Ranges) -> Ranges,
-    ) -> Result<Option<(f64, Method)>, Error> {
-        let (mut least, mut best) = (most, None);
-        for method in methods {
-            let ranges = complete(measured.ranges(*method));
-            let noise = self.noise(&rounded(graph, &ranges), least)?;
-            if noise < least {
-                (least, best) = (noise, Some((noise, *method)));
-            }
-        }
-        Ok(best)
-    }
-
-    /// The sum of the ratios of noise to signal of a network. Samples that follow are left out when it exceeds `most`.
-    ///
-    /// As many samples as there are threads run side by side, because the layers of one sample do not occupy all threads.
-    pub fn noise(&self, graph: &Graph, most: f64) -> Result<f64, Error> {
-        let of_sample = |(sample, expected): (&Vec<Vec<f32>>, &Vec<Vec<f32>>)| -> Result<f64, Error> {
-            let mut noise = 0.0;
-            for (found, expected) in outputs(graph, sample)?.iter().zip(expected) {
-                let square = |(a, b): (&f32, &f32)| f64::from(a - b).powi(2);
-                let signal: f64 = expected.iter().map(|&value| f64::from(value).powi(2)).sum();
-                noise += found.iter().zip(expected).map(square).sum::<f64>() / signal.max(1e-30);
-            }
-            Ok(noise)
-        };
-        let threads = rayon::current_num_threads();
-        let mut noise = 0.0;
-        for (samples, expected) in self.samples.chunks(threads).zip(self.expected.chunks(threads)) {
-            let all: Vec<f64> = samples.par_iter().zip(expected).map(of_sample).collect::<Result<_, _>>()?;
-            noise += all.into_iter().sum::<f64>();
-            if noise > most {
-                break;
-            }
-        }
-        Ok(noise)
-    }
-}
-
-fn outputs(graph: &Graph, sample: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, Error> {
-    float::run(graph, sample, &mut |_, _| {}).map_err(Error::Sample)
-}
-
-/// The graph with the weights of its convolutions rounded to 127 steps to each side, with a scale per kernel. The biases subtract
-/// the average of what that changes, as those of the compiled network do.
-pub fn rounded_weights(graph: &Graph, measured: &Measured) -> Graph {
-    let (mut rounded, ranges) = (graph.clone(), measured.ranges(Method::Max));
-    let round = |node: &Node| {
-        let weights = node.inputs.get(1).and_then(|&id| graph.constant(id))?;
-        let (planes, taps) = planes(graph, node)?;
-        let kernels = graph.tensor(node.output).nchw().map_or(0, |shape| shape[1]);
-        let mut scales = vec![f64::from(f32::MIN_POSITIVE); kernels];
-        for (&(kernel, _), plane) in planes.iter().zip(weights.chunks_exact(taps)) {
-            let scale = |largest: f64, weight: &f32| largest.max(f64::from(weight.abs()) / LARGEST);
-            scales[kernel] = plane.iter().fold(scales[kernel], scale);
-        }
-        let means = ranges.means(node.inputs[0]);
-        let mut bias =
-            node.inputs.get(2).and_then(|&id| graph.constant(id)).map_or(vec![0.0; kernels], |bias| bias.to_vec());
-        let mut values = weights.to_vec();
-        let (mut stepped, mut integers) = (vec![0.0; taps], vec![0; taps]);
-        for (&(kernel, channel), plane) in planes.iter().zip(values.chunks_exact_mut(taps)) {
-            let scale = scales[kernel];
-            stepped.iter_mut().zip(&*plane).for_each(|(steps, &weight)| *steps = f64::from(weight) / scale);
-            round_plane(&stepped, LARGEST, &mut integers);
-            let mut change = 0.0;
-            for (weight, &integer) in plane.iter_mut().zip(&integers) {
-                let steps = (f64::from(integer) * scale) as f32;
-                change += *weight - steps;
-                *weight = steps;
-            }
-            bias[kernel] += change * means.map_or(0.0, |means| means[channel]);
-        }
-        Some((Arc::from(values), bias))
-    };
-    let all: Vec<_> = graph.nodes.par_iter().map(round).collect();
-    for ((k, node), new) in graph.nodes.iter().enumerate().zip(all) {
-        let Some((values, bias)) = new else { continue };
-        let mut constant = |shape: &[usize], values: Arc<[f32]>| {
-            let (name, shape, constant) = (String::new(), shape.to_vec(), Some(values));
-            rounded.tensors.push(Tensor { name, shape, constant, quantization: None });
-            TensorId(rounded.tensors.len() - 1)
-        };
-        let weights = constant(graph.shape(node.inputs[1]), values);
-        let bias = constant(&[bias.len()], bias.into());
-        rounded.nodes[k].inputs = vec![node.inputs[0], weights, bias];
-    }
-    rounded
-}
-
-/// The graph with rounded activations, except sums of a convolution that only the convolution's own step uses.
-pub fn rounded(graph: &Graph, ranges: &Ranges) -> Graph {
-    let mut rounded = graph.clone();
-    for (k, tensor) in rounded.tensors.iter_mut().enumerate() {
-        let id = TensorId(k);
-        let mut users = graph.users(id);
-        let only = users.next().filter(|_| users.next().is_none()).map(|user| &graph.node(user).op);
-        let maker = graph.producer(id).map(|maker| &graph.node(maker).op);
-        let convolution = matches!(maker, Some(Op::Convolution(_) | Op::Deconvolution(..)));
-        let joined = matches!(only, Some(Op::Unary(_) | Op::Binary(_) | Op::PRelu));
-        if graph.outputs.contains(&id) || convolution && joined {
-            continue;
-        }
-        let (Some(range), None) = (ranges.get(id), &tensor.quantization) else { continue };
-        let (scale, zero) = zero_point(range.span);
-        tensor.quantization =
-            Some(Quantization { scale: vec![scale as f32], zero_point: vec![zero], axis: None, limits: (-128, 127) });
-    }
-    rounded
-}
 
 /// The ranges that a quantized model gives. Scales and zero points of 8 bits are used unchanged where a tensor may have a zero
 /// point. Elsewhere scales without a zero point are unchanged, and others become the symmetric scale that can represent the same

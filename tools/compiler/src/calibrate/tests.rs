@@ -4,6 +4,7 @@
 #![allow(clippy::float_cmp)]
 
 use crate::calibrate::*;
+use crate::ir::{zero_point, Quantization};
 
 /// relu(x), followed by a softmax.
 fn graph() -> Graph {

@@ -171,7 +171,8 @@ mod tests {
     use nvdla_uapi::reg::values::Precision;
 
     use super::*;
-    use crate::calibrate::{self, measure, Judge, Method};
+    use crate::calibrate::{self, measure, Method};
+    use crate::evaluate::judge::Judge;
     use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, Ranges, Unary};
     use crate::options::Options;
     use crate::pipeline::compile;
@@ -307,22 +308,20 @@ mod tests {
 
         let samples: Vec<Vec<Vec<f32>>> = (1..5).map(|seed| vec![numbers(seed, 8 * 12 * 12)]).collect();
         let values = calibrate::Measured::new(&graph, samples.iter().cloned().map(Ok)).unwrap();
-        let judge = Judge::new(&graph, &samples).unwrap();
-        let expected: Vec<_> =
-            samples.iter().map(|sample| float::run(&graph, sample, &mut |_, _| {}).unwrap()).collect();
+        let judge = Judge::new(&graph, samples, &Options::new(&NV_SMALL)).unwrap();
         let decibels = |graph: &Graph, values: &calibrate::Measured| {
-            let (noise, method) = judge
-                .best(&calibrate::rounded_weights(graph, values), values, &calibrate::METHODS, 1e9, |ranges| ranges)
-                .unwrap()
-                .unwrap();
-            let compiled = compile(graph, &values.ranges(method), &Options::new(&NV_SMALL)).unwrap();
-            let loss = Measured::new(&compiled, &[]).unwrap().output_loss(&samples, &expected).unwrap().decibels();
-            // The float network with rounded numbers predicts the loss.
-            let judged = -10.0 * (noise / samples.len() as f64).log10();
-            assert!((judged - loss).abs() < 2.0, "{judged} dB expected, {loss} dB found");
-            loss
+            let noise = |&method: &Method| judge.noise(graph, &values.ranges(method), f64::INFINITY);
+            -10.0 * calibrate::METHODS.iter().map(noise).fold(f64::INFINITY, f64::min).log10()
         };
         let before = decibels(&graph, &values);
+        // A network that is noisier than another one is not run to its end, and one that cannot be compiled has no measure.
+        let ranges = values.ranges(Method::Max);
+        let noise = judge.noise(&graph, &ranges, f64::INFINITY);
+        assert!(
+            judge.noise(&graph, &ranges, noise * 1.01).is_finite()
+                && judge.noise(&graph, &ranges, noise / 2.0).is_infinite()
+        );
+        assert!(judge.noise(&graph, &Ranges::new(), f64::INFINITY).is_infinite());
         let (equalized, values) = values.equalized(&graph).unwrap();
         let after = decibels(&equalized, &values);
         assert!(after > before + 10.0, "{before} dB, {after} dB equalised");

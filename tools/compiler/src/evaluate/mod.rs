@@ -4,6 +4,7 @@
 
 pub mod classes;
 pub mod integers;
+pub mod judge;
 pub mod loss;
 pub mod measure;
 pub mod mixed;
