@@ -336,7 +336,14 @@ impl Accelerator {
     /// Frees the jobs that have ended, and makes evidence of the last one available.
     pub(crate) fn clean(&self) {
         self.publish();
-        let ended = self.garbage.lock().take();
+        let ended = {
+            let state = self.state.lock();
+            // The end of the attachment calls this again.
+            if state.attaching {
+                return;
+            }
+            self.garbage.lock().take()
+        };
         drop(ended);
     }
 
@@ -547,34 +554,42 @@ impl Accelerator {
     /// Attaches the domain of the client whose task was chosen, and starts the task. No lock is held during the attachment, because
     /// the IOMMU layer allocates memory.
     pub(crate) fn attach(&self) {
-        while let Some(domain) = self.begin_attachment() {
+        while let Some((domain, task)) = self.begin_attachment() {
             let result = domain.attach();
-            self.end_attachment(&domain, result);
+            self.end_attachment(domain, task, result);
         }
     }
 
-    /// The domain of the task that was chosen. No task is given to the device before [`Self::end_attachment`].
-    fn begin_attachment(&self) -> Option<Domain> {
+    /// The domain of the task that was chosen, and the task's client and number. No task is given to the device and no job is freed
+    /// before [`Self::end_attachment`].
+    fn begin_attachment(&self) -> Option<(Domain, (u64, u64))> {
         let mut state = self.state.lock();
-        let domain = state.chosen()?.address_list.domain()?.clone();
+        let job = state.chosen()?;
+        let task = (job.client, job.sequence);
+        let domain = job.address_list.domain()?.clone();
         state.attaching = true;
-        Some(domain)
+        Some((domain, task))
     }
 
     /// The attachment has ended: starts the task, unless it was ended meanwhile. Another may have taken its place.
-    fn end_attachment(&self, domain: &Domain, result: Result) {
+    fn end_attachment(&self, domain: Domain, task: (u64, u64), result: Result) {
         let _signalling = Signalling::begin();
         let mut state = self.state.lock();
+        let chosen = state.chosen().map(|job| (job.address_list.domain() == Some(&domain), (job.client, job.sequence)));
+        // Not the last reference, because no job was freed. The end of a domain takes locks under which memory is allocated.
+        drop(domain);
         state.attaching = false;
-        if state.chosen().and_then(|job| job.address_list.domain()) != Some(domain) {
-            return;
-        }
-        match result {
-            Ok(()) => self.launch(&mut state),
-            Err(error) => {
-                dev_err!(self.dev, "the IOMMU does not take the domain of a client: {error:?}\n");
+        state.clean();
+        match (chosen, result) {
+            (Some((true, _)), Ok(())) => self.launch(&mut state),
+            (Some((_, chosen)), Err(error)) if chosen == task => {
+                if state.worker.as_ref().is_some_and(Worker::may_log) {
+                    dev_err!(self.dev, "the IOMMU does not take the domain of a client: {error:?}\n");
+                }
                 self.finish(&mut state, Err(EIO));
             }
+            // The next attachment is the other task's.
+            _ => return,
         }
         self.start_next(&mut state);
     }

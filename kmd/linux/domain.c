@@ -7,11 +7,12 @@
  * the client has a handle or a task, at the same addresses. Therefore a buffer has one address, no
  * addresses are allocated here, and another driver's buffer needs no second attachment.
  *
- * A domain is attached on the way to a fence's signal. The IOMMU layer takes the group's mutex for
- * that and may allocate memory. Nobody else takes the mutex of a group whose device is bound, and
- * the allocations do not wait for reclaim. Lockdep does not tell the groups apart, and others
- * allocate memory under their group's mutex; so nvdla_domain_attach() is called without a lock of
- * the driver and outside of the sections that lockdep checks.
+ * A domain is attached on the way to a fence's signal, for which reclaim may wait. The attachment's own
+ * allocations do not wait for reclaim. It takes the mutex of the device's IOMMU group, and some IOMMUs
+ * take a lock of all their groups, under which others allocate memory for a moment: a reader of the
+ * group's reserved_regions in sysfs, an attachment of another device. Lockdep would report that, so
+ * nvdla_domain_attach() is called without a lock of the driver and outside of the sections that lockdep
+ * checks.
  */
 
 #include <linux/device.h>
@@ -35,16 +36,22 @@ struct nvdla_domain {
 	struct kref references; /* the client's and those of its tasks' buffers */
 	struct list_head entry; /* in the space's list */
 	struct nvdla_space *space;
+	/*
+	 * The granule of the IOMMU's addresses, as a shift. The DMA API gives each mapping whole
+	 * granules, which may be smaller or larger than the processor's pages.
+	 */
+	unsigned int shift;
 	struct mutex lock; /* protects what follows; memory is allocated under it */
 	bool ended; /* the device is not bound any more */
-	struct xarray views; /* by the number of the first page */
-	/* NULL before the first buffer and at the end. Changes under the attachment's lock too. */
+	struct xarray views; /* by the number of the first granule */
+	/* Both change under the attachment's lock. NULL before the first buffer and at the end. */
 	struct iommu_domain *domain;
+	unsigned long attachments; /* how often it was attached */
 };
 
 /* A buffer in a domain. */
 struct nvdla_view {
-	u64 size;
+	size_t length; /* bytes of its granules */
 	unsigned long users; /* handles, and entries of tasks' address lists */
 };
 
@@ -52,6 +59,35 @@ static int nvdla_count_device(struct device *dev, void *count)
 {
 	(*(unsigned int *)count)++;
 	return 0;
+}
+
+/*
+ * Whether the IOMMU maps memory in a domain that was never attached. Some make the tables of a domain
+ * when it is attached, and set its greatest address with them.
+ */
+static bool nvdla_try_domain(struct device *dev)
+{
+	struct iommu_domain *domain = iommu_paging_domain_alloc(dev);
+	size_t granule;
+	int ret;
+
+	if (IS_ERR(domain))
+		return false;
+	granule = 1UL << __ffs(domain->pgsize_bitmap);
+	ret = domain->geometry.aperture_end ? 0 : -ENODEV;
+	if (!ret) {
+		u64 at = ALIGN(domain->geometry.aperture_start, granule);
+
+		/* What is mapped does not matter, because the domain is never attached. */
+		ret = iommu_map(domain, at, ALIGN_DOWN(page_to_phys(ZERO_PAGE(0)), granule), granule,
+				IOMMU_READ, GFP_KERNEL);
+		if (!ret)
+			iommu_unmap(domain, at, granule);
+	}
+	iommu_domain_free(domain);
+	if (ret)
+		dev_info(dev, "the IOMMU maps memory in attached domains only, so all clients share one\n");
+	return !ret;
 }
 
 /* Whether clients of a device can have domains: an IOMMU translates its addresses, and its alone. */
@@ -66,7 +102,7 @@ bool nvdla_domains_are_possible(struct device *dev)
 	iommu_group_put(group);
 	if (count > 1)
 		dev_info(dev, "shares its IOMMU group, so all clients share one domain\n");
-	return count == 1;
+	return count == 1 && nvdla_try_domain(dev);
 }
 
 /* The domain of a new client. NULL if clients have none of their own. */
@@ -91,8 +127,11 @@ struct nvdla_domain *nvdla_domain_create(struct drm_device *drm)
 	xa_init(&domain->views);
 	kref_get(&space->references);
 	domain->space = space;
-	scoped_guard(mutex, &space->lock)
+	domain->shift = __ffs(space->common->pgsize_bitmap);
+	scoped_guard(mutex, &space->lock) {
+		domain->ended = READ_ONCE(space->gone);
 		list_add(&domain->entry, &space->domains);
+	}
 out:
 	drm_dev_exit(index);
 	return domain;
@@ -108,7 +147,8 @@ static void nvdla_domain_detach(struct nvdla_space *space)
 {
 	if (!space->attached)
 		return;
-	iommu_detach_device(space->attached->domain, space->dev);
+	/* Unlike iommu_detach_device() also if the group has got another device meanwhile. */
+	iommu_detach_group(space->attached->domain, space->dev->iommu_group);
 	WRITE_ONCE(space->attached, NULL);
 }
 
@@ -120,6 +160,8 @@ static void nvdla_domain_end(struct nvdla_domain *domain)
 {
 	struct nvdla_space *space = domain->space;
 	struct iommu_domain *old;
+	struct nvdla_view *view;
+	unsigned long index;
 
 	guard(mutex)(&domain->lock);
 	if (domain->ended)
@@ -136,6 +178,8 @@ static void nvdla_domain_end(struct nvdla_domain *domain)
 		domain->domain = NULL;
 		memalloc_noreclaim_restore(flags);
 	}
+	xa_for_each(&domain->views, index, view)
+		iommu_unmap(old, (u64)index << domain->shift, view->length);
 	iommu_domain_free(old);
 }
 
@@ -170,20 +214,24 @@ void nvdla_domain_put(struct nvdla_domain *domain)
 	kref_put(&domain->references, nvdla_domain_release);
 }
 
-/* Maps what the device's common domain has in a range. The domain is locked. */
+/*
+ * Maps what the device's common domain has in some granules, up to the one before `end`. The domain is
+ * locked.
+ */
 static int nvdla_domain_map(struct nvdla_domain *domain, u64 start, u64 end, int prot)
 {
 	struct iommu_domain *common = domain->space->common;
+	u64 granule = 1ULL << domain->shift;
 	phys_addr_t phys;
 	u64 at, length;
 	int ret = 0;
 
 	for (at = start; at < end; at += length) {
 		phys = iommu_iova_to_phys(common, at);
-		length = PAGE_SIZE;
+		length = granule;
 		while (phys && at + length < end &&
 		       iommu_iova_to_phys(common, at + length) == phys + length)
-			length += PAGE_SIZE;
+			length += granule;
 		ret = phys ? iommu_map(domain->domain, at, phys, length, prot,
 				       GFP_KERNEL_ACCOUNT | __GFP_NOWARN) :
 			     -EFAULT;
@@ -206,7 +254,8 @@ static int nvdla_domain_map_doorbell(struct nvdla_domain *domain)
 	struct nvdla_space *space = domain->space;
 	struct msi_msg message;
 	struct pci_dev *pdev;
-	u64 page;
+	u64 granule = 1ULL << domain->shift;
+	u64 at;
 
 	if (!dev_is_pci(space->dev))
 		return 0;
@@ -214,9 +263,9 @@ static int nvdla_domain_map_doorbell(struct nvdla_domain *domain)
 	if (!pdev->msi_enabled && !pdev->msix_enabled)
 		return 0;
 	get_cached_msi_msg(pci_irq_vector(pdev, 0), &message);
-	page = ((u64)message.address_hi << 32 | message.address_lo) & PAGE_MASK;
-	if (iommu_iova_to_phys(space->common, page))
-		return nvdla_domain_map(domain, page, page + PAGE_SIZE,
+	at = ((u64)message.address_hi << 32 | message.address_lo) & ~(granule - 1);
+	if (iommu_iova_to_phys(space->common, at))
+		return nvdla_domain_map(domain, at, at + granule,
 					IOMMU_WRITE | IOMMU_NOEXEC | IOMMU_MMIO);
 #endif
 	return 0;
@@ -242,22 +291,51 @@ static int nvdla_domain_begin(struct nvdla_domain *domain)
 	return ret;
 }
 
-static u64 nvdla_view_start(const struct nvdla_memory *memory)
+/* The granules of a memory: the first, and the one after the last. */
+static u64 nvdla_view_start(const struct nvdla_domain *domain, const struct nvdla_memory *memory)
 {
-	return memory->dma_address & PAGE_MASK;
+	return memory->dma_address >> domain->shift;
 }
 
-static u64 nvdla_view_end(const struct nvdla_memory *memory)
+static u64 nvdla_view_end(const struct nvdla_domain *domain, const struct nvdla_memory *memory)
 {
-	return PAGE_ALIGN(memory->dma_address + memory->size);
+	return ((memory->dma_address + memory->size - 1) >> domain->shift) + 1;
+}
+
+/*
+ * Maps a memory in a domain. The domain is locked. The driver of virtio's IOMMU forgets what is mapped
+ * while the domain is being attached, so the mapping is then repeated.
+ */
+static int nvdla_view_map(struct nvdla_domain *domain, u64 start, size_t length)
+{
+	bool coherent = dev_is_dma_coherent(domain->space->dev);
+	int prot = IOMMU_READ | IOMMU_WRITE | IOMMU_NOEXEC | (coherent ? IOMMU_CACHE : 0);
+	struct mutex *attachment = &domain->space->attachment;
+	unsigned long count;
+	int ret;
+
+	scoped_guard(mutex, attachment)
+		count = domain->attachments;
+	for (;;) {
+		ret = nvdla_domain_map(domain, start, start + length, prot);
+		if (ret)
+			return ret;
+		guard(mutex)(attachment);
+		if (count == domain->attachments)
+			return 0;
+		count = domain->attachments;
+		iommu_unmap(domain->domain, start, length);
+		/* Only the client's own tasks can go on forever. */
+		if (fatal_signal_pending(current))
+			return -EINTR;
+	}
 }
 
 /* Makes a memory a part of a domain. The domain is locked. */
 static struct nvdla_view *nvdla_view_create(struct nvdla_domain *domain,
 					    const struct nvdla_memory *memory)
 {
-	bool coherent = dev_is_dma_coherent(domain->space->dev);
-	u64 start = nvdla_view_start(memory);
+	u64 start = nvdla_view_start(domain, memory);
 	struct nvdla_view *view;
 	int ret = domain->domain ? 0 : nvdla_domain_begin(domain);
 
@@ -266,17 +344,15 @@ static struct nvdla_view *nvdla_view_create(struct nvdla_domain *domain,
 	view = kzalloc_obj(*view, GFP_KERNEL_ACCOUNT);
 	if (!view)
 		return ERR_PTR(-ENOMEM);
-	view->size = memory->size;
-	ret = xa_insert(&domain->views, start >> PAGE_SHIFT, view, GFP_KERNEL_ACCOUNT);
+	view->length = (nvdla_view_end(domain, memory) - start) << domain->shift;
+	ret = xa_insert(&domain->views, start, view, GFP_KERNEL_ACCOUNT);
 	if (ret) {
 		kfree(view);
 		return ERR_PTR(ret);
 	}
-	ret = nvdla_domain_map(domain, start, nvdla_view_end(memory),
-			       IOMMU_READ | IOMMU_WRITE | IOMMU_NOEXEC |
-				       (coherent ? IOMMU_CACHE : 0));
+	ret = nvdla_view_map(domain, start << domain->shift, view->length);
 	if (ret) {
-		xa_erase(&domain->views, start >> PAGE_SHIFT);
+		xa_erase(&domain->views, start);
 		kfree(view);
 		return ERR_PTR(ret);
 	}
@@ -296,13 +372,14 @@ int nvdla_domain_add(struct nvdla_domain *domain, const struct nvdla_memory *mem
 	guard(mutex)(&domain->lock);
 	if (domain->ended)
 		return -ENODEV;
-	view = xa_load(&domain->views, nvdla_view_start(memory) >> PAGE_SHIFT);
+	view = xa_load(&domain->views, nvdla_view_start(domain, memory));
 	if (!view)
 		view = nvdla_view_create(domain, memory);
 	if (IS_ERR(view))
 		return PTR_ERR(view);
 	/* One exporter may give two of its buffers overlapping addresses. */
-	if (view->size != memory->size)
+	if (view->length != (nvdla_view_end(domain, memory) - nvdla_view_start(domain, memory))
+				    << domain->shift)
 		return -EBUSY;
 	view->users++;
 	return 0;
@@ -311,18 +388,21 @@ int nvdla_domain_add(struct nvdla_domain *domain, const struct nvdla_memory *mem
 /* The opposite. */
 void nvdla_domain_remove(struct nvdla_domain *domain, const struct nvdla_memory *memory)
 {
-	u64 start = nvdla_view_start(memory);
+	u64 start = nvdla_view_start(domain, memory);
 	struct nvdla_view *view;
 
 	if (memory->block)
 		return;
 	guard(mutex)(&domain->lock);
-	view = xa_load(&domain->views, start >> PAGE_SHIFT);
+	view = xa_load(&domain->views, start);
 	if (WARN_ON_ONCE(!view) || --view->users)
 		return;
-	xa_erase(&domain->views, start >> PAGE_SHIFT);
-	if (domain->domain)
-		iommu_unmap(domain->domain, start, nvdla_view_end(memory) - start);
+	xa_erase(&domain->views, start);
+	if (domain->domain) {
+		/* Not while it is being attached, for virtio's IOMMU. */
+		guard(mutex)(&domain->space->attachment);
+		iommu_unmap(domain->domain, start << domain->shift, view->length);
+	}
 	kfree(view);
 }
 
@@ -348,6 +428,7 @@ int nvdla_domain_attach(struct nvdla_domain *domain)
 			ret = domain->domain ? iommu_attach_device(domain->domain, space->dev) :
 					       -ENODEV;
 			WRITE_ONCE(space->attached, ret ? NULL : domain);
+			domain->attachments++;
 		}
 	}
 	memalloc_noreclaim_restore(flags);

@@ -23,7 +23,7 @@ static const struct drm_gem_object_funcs *plain_funcs;
 static void nvdla_gem_free(struct drm_gem_object *object)
 {
 	/* The attachment of a memory that a device may still write stays until it is unbound. */
-	if (object->import_attach && nvdla_memory_unmap(nvdla_object_memory(object)))
+	if (object->import_attach && nvdla_memory_detach(nvdla_object_memory(object)))
 		drm_prime_gem_destroy(object, NULL);
 	plain_funcs->free(object);
 }

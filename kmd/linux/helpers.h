@@ -86,6 +86,7 @@ struct nvdla_memory {
 	bool mapped; /* `vaddr` is a mapping of its own */
 	bool lost; /* a device that cannot be stopped may still write it: never freed */
 	bool abandoned; /* lost, and nobody's: only the device's mapping is left */
+	bool kept; /* lost, and PRIME has not detached it */
 };
 
 /* memory.c */
@@ -103,7 +104,7 @@ struct nvdla_memory *nvdla_memory_import(struct drm_device *drm,
 					 struct sg_table *table);
 void nvdla_memory_imported(struct nvdla_memory *memory, struct dma_buf_attachment *attachment,
 			   struct sg_table *table);
-bool nvdla_memory_unmap(struct nvdla_memory *memory);
+bool nvdla_memory_detach(struct nvdla_memory *memory);
 void nvdla_memory_free(struct nvdla_memory *memory);
 int nvdla_memory_open(struct nvdla_memory *memory);
 int nvdla_memory_open_locked(struct nvdla_memory *memory);

@@ -248,14 +248,14 @@ pub(crate) struct Job {
     pub(crate) sequence: u64,
     /// The validated task. The engine has it while it runs.
     pub(crate) task: Option<Task<Slots>>,
+    /// The fence that is signalled when it has ended. A cancelled task's fence signals before its buffers are released.
+    pub(crate) fence: Fence,
     /// Its buffers.
     pub(crate) address_list: AddressList,
     /// Its time limit.
     pub(crate) deadline: Deadline,
     /// Whether it runs before the tasks of clients whose first task is not urgent.
     pub(crate) is_urgent: bool,
-    /// The fence that is signalled when it has ended.
-    pub(crate) fence: Fence,
     /// The fences that it waits for.
     watches: KVec<Watch>,
     /// Its cost, charged to the client.

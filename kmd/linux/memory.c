@@ -163,7 +163,7 @@ static void nvdla_memory_release(struct nvdla_memory *memory)
 
 		if (memory->vaddr)
 			dma_buf_vunmap_unlocked(memory->dma_buf, &map);
-		if (memory->abandoned)
+		if (memory->kept)
 			dma_buf_detach(memory->dma_buf, memory->attachment);
 		/*
 		 * A device that cannot be stopped may still write the memory, which stays the
@@ -201,7 +201,7 @@ static void nvdla_space_end(struct nvdla_space *space)
 	scoped_guard(rwsem_write, &space->gate) {
 		if (space->gone)
 			return;
-		space->gone = true;
+		WRITE_ONCE(space->gone, true);
 	}
 	guard(mutex)(&space->lock);
 	nvdla_domains_end(space);
@@ -632,21 +632,29 @@ void nvdla_memory_imported(struct nvdla_memory *memory, struct dma_buf_attachmen
 }
 
 /*
- * Ends the device's mapping of a memory that nobody uses any more. Returns false for a lost memory:
- * a device that cannot be stopped may still write to these addresses, so they stay in use until it
- * is unbound.
+ * Ends the device's mapping of a memory that nobody uses any more. Returns false for a lost memory,
+ * which gets a mark: a device that cannot be stopped may still write to these addresses, so they stay
+ * in use until it is unbound. The memory may then be freed at any time.
  */
-bool nvdla_memory_unmap(struct nvdla_memory *memory)
+static bool nvdla_memory_unmap(struct nvdla_memory *memory, bool *mark)
 {
-	if (!memory->space)
+	struct nvdla_space *space = memory->space;
+
+	if (!space)
 		return true;
-	guard(mutex)(&memory->space->lock);
+	guard(mutex)(&space->lock);
 	if (memory->lost && !list_empty(&memory->entry)) {
-		memory->abandoned = true;
+		*mark = true;
 		return false;
 	}
 	nvdla_memory_end(memory);
 	return true;
+}
+
+/* Ends the mapping of another driver's memory. Returns false if the attachment must stay. */
+bool nvdla_memory_detach(struct nvdla_memory *memory)
+{
+	return nvdla_memory_unmap(memory, &memory->kept);
 }
 
 /*
@@ -655,7 +663,7 @@ bool nvdla_memory_unmap(struct nvdla_memory *memory)
  */
 void nvdla_memory_free(struct nvdla_memory *memory)
 {
-	if (nvdla_memory_unmap(memory))
+	if (nvdla_memory_unmap(memory, &memory->abandoned))
 		nvdla_memory_release(memory);
 }
 

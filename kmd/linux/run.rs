@@ -130,11 +130,13 @@ impl Accelerator {
     /// Takes the running task, if there is one, from the engine: it is to end with an error. The device may still be running it.
     pub(super) fn abort(&self, state: &mut State, error: Error) {
         match core::mem::replace(&mut state.phase, Phase::Idle) {
+            // The device has not seen a task that was chosen and not started.
+            Phase::Running(running) if running.job.task.is_some() => {
+                state.failed += 1;
+                self.complete(state, running, Err(error));
+            }
             Phase::Running(mut running) => {
-                // A task that was chosen and not started has not left its job.
-                if let Some((task, _)) = state.engine.abort(&mut self.hardware()) {
-                    running.job.task = Some(task);
-                }
+                running.job.task = state.engine.abort(&mut self.hardware()).map(|(task, _)| task);
                 state.failed += 1;
                 state.phase = Phase::Ending(Ending { running, error, resetting: false });
             }

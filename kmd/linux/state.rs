@@ -146,6 +146,8 @@ impl State {
     /// The time at which the running task must be ended.
     pub(crate) fn end_ns(&self) -> u64 {
         match &self.phase {
+            // The engine's deadline is that of the task before.
+            Phase::Running(Running { job, orphan_until, .. }) if job.task.is_some() => orphan_until.unwrap_or(u64::MAX),
             Phase::Running(Running { orphan_until: Some(until), .. }) => self.engine.deadline_ns().min(*until),
             _ => self.engine.deadline_ns(),
         }
