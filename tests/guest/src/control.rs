@@ -97,14 +97,19 @@ fn alone() -> io::Result<UnixListener> {
 
 /// The control window. Dropping it disables all faults.
 #[derive(Debug)]
-pub struct Control(MmapRaw);
+pub struct Control {
+    window: MmapRaw,
+    /// Whether an IOMMU translates the device's addresses.
+    translated: bool,
+}
 
 impl Control {
     /// Maps the window of a device in `/sys`.
     pub fn open(device: &Path) -> io::Result<Self> {
         let function = crate::system::pci_function(device)?;
         let file = File::options().read(true).write(true).open(function.join("resource2"))?;
-        let control = Self(MmapOptions::new().len(SIZE).map_raw(&file)?);
+        let translated = crate::system::is_translated(device);
+        let control = Self { window: MmapOptions::new().len(SIZE).map_raw(&file)?, translated };
         if until(|| control.read(0) == MAGIC) {
             Ok(control)
         } else {
@@ -114,7 +119,7 @@ impl Control {
 
     fn word(&self, offset: usize) -> *mut u32 {
         assert!(offset < SIZE, "{offset:#x} is outside the control window");
-        self.0.as_mut_ptr().wrapping_add(offset).cast()
+        self.window.as_mut_ptr().wrapping_add(offset).cast()
     }
 
     fn read(&self, offset: usize) -> u32 {
@@ -208,6 +213,16 @@ impl Control {
             return Err(io::Error::other("the device does not find the page"));
         }
         Ok(found)
+    }
+
+    /// Lets the device access a buffer by an entry of the list. Behind an IOMMU there is no list: the device reaches the buffers of the
+    /// client whose task runs, and no others.
+    pub fn allow_buffer(&self, entry: usize, buffer: &mut [u8]) -> io::Result<()> {
+        if !self.translated {
+            let address = self.address(buffer)?;
+            self.allow(entry, address, buffer.len() as u64);
+        }
+        Ok(())
     }
 
     /// Sets an entry of the list of memory that the device may access.

@@ -335,3 +335,8 @@ fn is_nvdla(device: &Path) -> bool {
     read("of_node/compatible").starts_with("nvidia,nv")
         || is("vendor", "0x10de") && is("device", "0x4e56") && is("driver_override", "(null)")
 }
+
+/// Whether an IOMMU translates the device's addresses.
+pub fn is_translated(device: &Path) -> bool {
+    fs::read_to_string(device.join("iommu_group/type")).is_ok_and(|kind| kind.trim().starts_with("DMA"))
+}

@@ -50,13 +50,6 @@ impl Shared {
     }
 }
 
-/// Tells the device the address of a buffer.
-fn allow(control: &Control, entry: usize, buffer: &mut Buffer) -> std::io::Result<()> {
-    let address = control.address(&mut buffer.map)?;
-    control.allow(entry, address, buffer.map.len() as u64);
-    Ok(())
-}
-
 impl Program {
     pub(crate) fn new(number: usize, random: &mut Random) -> Result<Self, Box<dyn std::error::Error>> {
         let path = nodes().into_iter().next().ok_or("there is no device")?;
@@ -70,7 +63,7 @@ impl Program {
         let (mut addresses, mut lists, mut maps) = (Vec::new(), Vec::new(), Vec::new());
         for (entry, content) in good.iter().enumerate() {
             let mut buffer = node.buffer(content.len().next_multiple_of(PAGE).max(PAGE))?;
-            allow(&control, number * RANGES + entry, &mut buffer)?;
+            control.allow_buffer(number * RANGES + entry, &mut buffer.map)?;
             buffer.map[..content.len()].copy_from_slice(content);
             addresses.push(Address { handle: buffer.handle, flags: 0, offset: 0 });
             lists.push(Shared { start: buffer.map.as_mut_ptr(), length: content.len() });

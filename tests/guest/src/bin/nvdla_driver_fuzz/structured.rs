@@ -49,8 +49,7 @@ impl Loaded {
         let mut buffers = Vec::new();
         for (entry, bytes) in base.areas.iter().enumerate() {
             let mut buffer = node.buffer_with(bytes.len(), random.pick(&[0, GEM_CREATE_CACHED]))?;
-            let address = control.address(&mut buffer.map)?;
-            control.allow(program * RANGES + entry, address, bytes.len() as u64);
+            control.allow_buffer(program * RANGES + entry, &mut buffer.map[..bytes.len()])?;
             buffers.push(buffer);
         }
         for entry in base.areas.len()..RANGES {

@@ -11,13 +11,12 @@ use std::time::Instant;
 use libtest_mimic::Failed;
 use nvdla_guest::control::Control;
 use nvdla_guest::node::Node;
-use nvdla_guest::system::tracing;
+use nvdla_guest::system::{is_translated, tracing};
 use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_tests::drive::Measure;
 use nvdla_uapi::config::Config;
 
 use crate::expect::{ensure, equal, first, Test};
-use crate::iommu::is_behind;
 use crate::removal::insert;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -85,7 +84,7 @@ fn times() -> Result<(), Failed> {
         ensure!(query < time, "a task takes no longer than a question");
     }
     println!("each of two clients' tasks of 1 operation in turn: {} us", in_turn()?);
-    if is_behind(&node.device()?) {
+    if is_translated(&node.device()?) {
         drop(node);
         insert("client_domains=0")?;
         println!("the same, with one domain for all clients: {} us", in_turn()?);

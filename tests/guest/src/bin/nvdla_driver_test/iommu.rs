@@ -3,15 +3,13 @@
 //! Behind an IOMMU the device can access its buffers, at any physical pages, and nothing else. While a client's task runs, it can
 //! access that client's buffers only.
 
-use std::fs;
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::node::{Node, Options};
-use nvdla_guest::system::{bind, meminfo, node_of, unbind};
+use nvdla_guest::system::{bind, is_translated, meminfo, node_of, unbind};
 use nvdla_guest::test_task::TestTask;
 
 use crate::edges::die;
@@ -29,15 +27,10 @@ const TESTS: &[Test] = &[
     ("addresses_that_a_dead_device_may_write_are_not_given_to_others", lost),
 ];
 
-/// Whether an IOMMU translates the device's addresses.
-pub(crate) fn is_behind(device: &Path) -> bool {
-    fs::read_to_string(device.join("iommu_group/type")).is_ok_and(|kind| kind.trim().starts_with("DMA"))
-}
-
 /// The tests, if there is an IOMMU.
 pub(crate) fn tests() -> Vec<Test> {
     let device = first().and_then(|node| Ok(node.device()?));
-    if device.is_ok_and(|device| is_behind(&device)) {
+    if device.is_ok_and(|device| is_translated(&device)) {
         TESTS.to_vec()
     } else {
         Vec::new()

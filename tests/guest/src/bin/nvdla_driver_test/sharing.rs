@@ -12,14 +12,13 @@ use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
 use nvdla_guest::drm::{attach_fence, heap, udmabuf};
 use nvdla_guest::fence::Timeline;
 use nvdla_guest::node::{Node, Options};
-use nvdla_guest::system::{dma_bufs, failing_allocations};
+use nvdla_guest::system::{dma_bufs, failing_allocations, is_translated};
 use nvdla_guest::test_task::TestTask;
 use nvdla_uapi::ioctl::MemHandle;
 use nvdla_uapi::queue::Address;
 
 use crate::child::{send_fd, start};
 use crate::expect::{ensure, equal, first, refused, second, Test};
-use crate::iommu::is_behind;
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_buffer_comes_back_as_its_own_handle", round_trip),
@@ -157,7 +156,7 @@ fn scattered() -> Result<(), Failed> {
     let node = first()?;
     // A few pages may happen to be contiguous; 64 are not.
     let (_memory, buffer) = of_pages(64 * 4096)?;
-    if is_behind(&node.device()?) {
+    if is_translated(&node.device()?) {
         // It is contiguous in the device's addresses, which is enough.
         let handle = node.import(buffer.as_raw_fd())?;
         let mut map = node.map(node.map_offset(handle)?, 64 * 4096)?;
