@@ -288,13 +288,15 @@ impl Compiler {
         // samples is measured, and shows what it is worth on the other half.
         let half = |k: usize| list.iter().enumerate().filter(|(at, _)| at % 2 == k || list.len() == 1).collect();
         let halves: [Vec<_>; 2] = [half(0), half(1)];
-        let complete = |ranges: Ranges| calibrate::complete(graph, given.clone(), Some(&ranges));
+        let complete = |graph: &Graph, given: &Ranges, measured: &Measured, method: Method| {
+            calibrate::complete(graph, given.clone(), Some(&measured.ranges(method)))
+        };
         let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
         let mut measured = Measured::new(graph, halves[0].iter().copied().map(told))?;
         let equalized = if even { measured.equalized(graph) } else { None };
         if let (Some(method), None) = (self.method, &equalized) {
             measured.extend(graph, list.iter().enumerate().skip(1).step_by(2).map(told))?;
-            return Ok(same(complete(measured.ranges(method))));
+            return Ok(same(complete(graph, &given, &measured, method)));
         }
         let other = Measured::new(graph, halves[1].iter().copied().map(told))?;
         self.progress.tell("choice of scales", 0, 1);
@@ -312,7 +314,7 @@ impl Compiler {
             for &method in &methods {
                 let mut noise = 0.0;
                 for ((graph, measured), judge) in halves.into_iter().zip(&judges) {
-                    let ranges = calibrate::complete(graph, given.clone(), Some(&measured.ranges(method)));
+                    let ranges = complete(graph, given, measured, method);
                     noise += judge.noise(graph, &ranges, least - noise);
                     if noise >= least {
                         break;
@@ -332,10 +334,10 @@ impl Compiler {
         });
         // The scales are those of all samples.
         measured.extend(graph, list.iter().skip(1).step_by(2).map(read))?;
-        let own = complete(measured.ranges(method));
+        let own = complete(graph, &given, &measured, method);
         let better = better.and_then(|method| Some((method, measured.equalized(graph)?)));
         if let Some((method, (graph, equalized))) = better {
-            let ranges = calibrate::complete(&graph, Ranges::new(), Some(&equalized.ranges(method)));
+            let ranges = complete(&graph, &Ranges::new(), &equalized, method);
             return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });
         }
         Ok(same(own))

@@ -129,21 +129,19 @@ impl Builder<'_> {
         }
         let size = [height, width].map(|extent| extent as usize);
         let taps: Vec<ir::Taps> = taps.iter().map(|taps| taps.clamped(size[axis])).collect();
-        // The elements of the input that outputs read.
-        let read = |taps: &[ir::Taps]| {
-            let first = taps.iter().map(|taps| taps.first).min().unwrap_or(0);
-            (first, taps.iter().map(|taps| taps.first + taps.weights.len() as i64).max().unwrap_or(1) - first)
-        };
         let mut pieces = Vec::new();
         let mut rest = &taps[..];
         while !rest.is_empty() {
-            let fits = |count: &usize| read(&rest[..*count]).1 <= LARGEST_KERNEL as i64;
+            let fits = |count: &usize| {
+                let (first, end) = ir::Taps::ends(&rest[..*count]);
+                end - first <= LARGEST_KERNEL as i64
+            };
             let count = (2..=rest.len().min(most)).take_while(fits).last().unwrap_or(1);
             let (piece, behind) = rest.split_at(count);
             rest = behind;
-            let (first, elements) = read(piece);
+            let (first, end) = ir::Taps::ends(piece);
             let (mut start, mut extent, mut made) = ([0; 2], size, shape);
-            (start[axis], extent[axis], made[1 + axis]) = (first as usize, elements as usize, count as u32);
+            (start[axis], extent[axis], made[1 + axis]) = (first as usize, (end - first) as usize, count as u32);
             let from = self.window(node, x, start, extent);
             let made = self.net.tensor(format!("{name} piece"), made, range);
             let shifted = piece.iter().map(|taps| ir::Taps { first: taps.first - first, ..taps.clone() });

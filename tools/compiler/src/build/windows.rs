@@ -43,9 +43,8 @@ impl Blocks {
 
     /// Where the elements begin that are read before the first block, and where those of a block end.
     pub(crate) fn ends(&self) -> (i64, i64) {
-        let first = self.taps.iter().map(|taps| taps.first).min().unwrap_or(0).min(0);
-        let end = self.taps.iter().map(|taps| taps.first + taps.weights.len() as i64).max().unwrap_or(1);
-        (first, end)
+        let (first, end) = ir::Taps::ends(&self.taps);
+        (first.min(0), end)
     }
 
     /// The multiplications per channel of a convolution with these blocks along both axes.

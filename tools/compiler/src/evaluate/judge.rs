@@ -6,6 +6,7 @@
 
 use rayon::prelude::*;
 
+use super::loss::Loss;
 use super::measure::Measured;
 use crate::calibrate::Error;
 use crate::float;
@@ -45,9 +46,9 @@ impl Judge {
         let mut noise = 0.0;
         for (sample, expected) in self.samples.iter().zip(&self.expected) {
             for (found, expected) in network.run(sample).ok()?.iter().zip(expected) {
-                let signal: f64 = expected.iter().map(|&value| f64::from(value).powi(2)).sum();
-                let square = |(a, b): (&f32, &f32)| f64::from(a - b).powi(2);
-                noise += found.iter().zip(expected).map(square).sum::<f64>() / signal.max(1e-30);
+                let mut loss = Loss::default();
+                loss.add(found, expected);
+                noise += loss.noise / loss.signal.max(1e-30);
             }
             if noise > most * self.samples.len() as f64 {
                 return None;

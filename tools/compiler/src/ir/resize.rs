@@ -42,6 +42,12 @@ impl Resize {
 }
 
 impl Taps {
+    /// Where the elements begin and end that some elements of the output are computed from.
+    pub(crate) fn ends(all: &[Self]) -> (i64, i64) {
+        let first = all.iter().map(|taps| taps.first).min().unwrap_or(0);
+        (first, all.iter().map(|taps| taps.first + taps.weights.len() as i64).max().unwrap_or(1))
+    }
+
     /// Without the elements beyond the ends of an axis.
     fn inside(self, size: usize) -> Self {
         let within = |at: &(i64, f32)| (0..size as i64).contains(&at.0);
