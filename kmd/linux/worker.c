@@ -155,9 +155,10 @@ void nvdla_worker_cleanup(struct nvdla_worker *worker)
 	queue_work(system_dfl_wq, &worker->cleanup);
 }
 
-/* Waits until the ended jobs are freed. */
+/* Waits until the ended jobs are freed. None is freed during an attachment. */
 void nvdla_worker_flush(struct nvdla_worker *worker)
 {
+	flush_work(&worker->attach);
 	flush_work(&worker->cleanup);
 }
 
