@@ -29,6 +29,7 @@ import glob
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -83,6 +84,39 @@ class Bench:
             print(f"{name} {config} {precision}: {done.stderr.strip()}", flush=True)
             return None
         return [numpy.load(path) for path in sorted(glob.glob(report + "output_*.npy"))]
+
+
+SHAPES = re.compile(r'"([^"]*)" is (?:the part (\d+) to (\d+) along axis (\d+) of "([^"]*)"; it is )?'
+                    r'\[([\d, ]*)\] in the model, \[([\d, ]*)\] in the loadable, with (the channels first)?')
+
+
+def shapes(said):
+    """What the compiler says of inputs and outputs with another shape in the loadable, by their names in the loadable."""
+    return {match[1]: match for match in SHAPES.finditer(said)}
+
+
+def extents(text):
+    return [int(extent) for extent in text.split(",")]
+
+
+def outputs(told, names, report):
+    """The model's outputs, which a report has, in the model's shapes, one row per sample."""
+    files = iter(range(1000))
+
+    def load(match):
+        found = numpy.load(os.path.join(report, f"output_{next(files)}.npy"))
+        if match is None:
+            return found
+        return (numpy.moveaxis(found, 2, -1) if match[8] else found).reshape(len(found), *extents(match[6]))
+
+    whole = []
+    for name in names:
+        parts = [match for match in told.values() if match[5] == name]
+        arrays = [load(match) for match in parts or [told.get(name)]]
+        if parts:
+            arrays = [array.squeeze(3) if array.ndim > 4 and array.shape[3] == 1 else array for array in arrays]
+        whole.append(numpy.concatenate(arrays, 1 + int(parts[0][4])) if parts else arrays[0])
+    return whole
 
 
 def reference(model, feeds):

@@ -165,8 +165,8 @@ def compare(folder, name, arguments, path=None):
     if said.returncode != 0:
         print(f"{name:16} {said.stderr.strip()}", flush=True)
         return
-    first = re.search(r'"%s" is \[[\d, ]*\] in the model, \[([\d, ]*)\] in the loadable(.*)' %
-                      re.escape(reference.inputs[0]["name"]), said.stderr)
+    told = accuracy.shapes(said.stderr)
+    first = told.get(reference.inputs[0]["name"])
 
     def write(where, count, seed, run):
         os.makedirs(os.path.join(home, where), exist_ok=True)
@@ -176,10 +176,8 @@ def compare(folder, name, arguments, path=None):
             if run:
                 expected.append(reference.run([values]))
                 own.append(plain.run([values]))
-            if first and "channels first" in first[2]:
-                values = numpy.moveaxis(values, -1, 1)
             if first:
-                values = values.reshape([int(extent) for extent in first[1].split(",")])
+                values = (numpy.moveaxis(values, -1, 1) if first[8] else values).reshape(accuracy.extents(first[7]))
             numpy.save(os.path.join(home, where, f"{k:04}.npy"), numpy.ascontiguousarray(values))
 
     write("samples", arguments.count, 3, True)
@@ -193,12 +191,9 @@ def compare(folder, name, arguments, path=None):
         print(f"{name:16} {done.stderr.strip()}", flush=True)
         return
     line = []
-    for k, (detail, step) in enumerate(zip(reference.outputs, steps(reference))):
-        found = numpy.load(os.path.join(home, "report", f"output_{k}.npy"))
+    computed = accuracy.outputs(told, [detail["name"] for detail in reference.outputs], os.path.join(home, "report"))
+    for k, (found, step) in enumerate(zip(computed, steps(reference))):
         wanted = numpy.stack([outputs[k] for outputs in expected])
-        moved = re.search(r'"%s" is .* with the channels first' % re.escape(detail["name"]), done.stderr)
-        if moved:
-            found = numpy.moveaxis(found, 2, -1)
         found = found.reshape(wanted.shape)
         text = ""
         if wanted[0].ndim == 2 and wanted[0].size < 1001 and name not in ("iris", "fingerprint"):

@@ -358,10 +358,6 @@ def samples(folder, name, shape, count, seed):
         yield values.reshape(shape).astype(numpy.float32)
 
 
-SHAPES = re.compile(r'"([^"]*)" is (?:the part (\d+) to (\d+) along axis (\d+) of "([^"]*)"; it is )?'
-                    r'\[([\d, ]*)\] in the model, \[([\d, ]*)\] in the loadable, with (the channels first)?')
-
-
 def compiled(folder, path, precision, feeds, calibration, options=()):
     """The outputs of a compiled network in the model's order, one row per sample; or why it is refused."""
     config = "nv_small" if precision == "int8" else "nv_full"
@@ -369,8 +365,7 @@ def compiled(folder, path, precision, feeds, calibration, options=()):
     said = subprocess.run(command + ["--check"], capture_output=True, text=True, check=False)
     if said.returncode != 0:
         return said.stderr.strip().splitlines()[-1]
-    extents = lambda text: [int(extent) for extent in text.split(",")]
-    told = {match[1]: match for match in SHAPES.finditer(said.stderr)}
+    told = accuracy.shapes(said.stderr)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     first = told.get(session.get_inputs()[0].name)
     home = os.path.join(folder, "measure", "")
@@ -379,30 +374,14 @@ def compiled(folder, path, precision, feeds, calibration, options=()):
         os.makedirs(home + where)
         for k, values in enumerate(arrays):
             if first:
-                values = (numpy.moveaxis(values, -1, 1) if first[8] else values).reshape(extents(first[7]))
+                values = (numpy.moveaxis(values, -1, 1) if first[8] else values).reshape(accuracy.extents(first[7]))
             numpy.save(f"{home}{where}/{k:04}.npy", numpy.ascontiguousarray(values))
     command += ["-o", home + "net.nvdla", "--report", home + "report", "--evaluate", home + "samples"]
     done = subprocess.run(command + (["--calibrate", home + "calibration"] if calibration else []), capture_output=True,
                           text=True, check=False)
     if done.returncode != 0:
         return done.stderr.strip().splitlines()[-1]
-    files = iter(range(1000))
-
-    def load(match):
-        found = numpy.load(f"{home}report/output_{next(files)}.npy")
-        if match is None:
-            return found
-        shape = extents(match[6])
-        return (numpy.moveaxis(found, 2, -1) if match[8] else found).reshape(len(found), *shape)
-
-    outputs = []
-    for output in session.get_outputs():
-        parts = [match for match in told.values() if match[5] == output.name]
-        arrays = [load(match) for match in parts or [told.get(output.name)]]
-        axis = 1 + int(parts[0][4]) if parts else 0
-        outputs.append(numpy.concatenate([a.squeeze(3) if parts and a.ndim > 4 and a.shape[3] == 1 else a for a in arrays], axis)
-                       if parts else arrays[0])
-    return outputs
+    return accuracy.outputs(told, [output.name for output in session.get_outputs()], home + "report")
 
 
 def limited(path, changed):
