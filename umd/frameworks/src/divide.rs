@@ -38,9 +38,11 @@ pub struct Divided {
 
 /// The compiler of the options for a network.
 pub fn compiler(survey: &Survey, config: &'static Config, options: &Options) -> Compiler {
-    let quantized = survey.graph.tensors.iter().any(|tensor| tensor.quantization.is_some());
+    let mut quantized = survey.graph.tensors.iter().filter_map(|tensor| Some((tensor, tensor.quantization.as_ref()?)));
     let half = config.has_feature_type(Precision::Fp16);
-    let int8 = quantized || options.table.is_some() || !half;
+    // Activations of 16 bits would lose half of them in int8.
+    let narrow = quantized.clone().all(|(tensor, quantization)| tensor.constant.is_some() || !quantization.is_wide());
+    let int8 = (quantized.next().is_some() && narrow) || options.table.is_some() || !half;
     let precision = options.precision.unwrap_or(if int8 { Precision::Int8 } else { Precision::Fp16 });
     let compiler = Compiler::new(config).precision(precision).optimize(options.optimize).sram(options.sram);
     match &options.table {
@@ -63,7 +65,8 @@ pub fn divide(
     log: &dyn Fn(Level, &str),
 ) -> Result<Divided> {
     let divided = guarded(|| Ok(partition::partition(survey, compiler, &options.limits)))?;
-    for warning in &divided.warnings {
+    let compiled = divided.groups.iter().flat_map(|group| &group.report.warnings);
+    for warning in divided.warnings.iter().chain(compiled) {
         log(Level::Warning, warning);
     }
     for (node, reason) in survey.nodes.iter().zip(&divided.reasons) {

@@ -23,7 +23,7 @@ pub struct Options {
     pub device_text: String,
     /// `config`: the configuration that is compiled for. None: the device's.
     pub config: Option<&'static Config>,
-    /// `precision`: int8 or fp16. None: int8 for quantized models and with a table, else fp16.
+    /// `precision`: int8 or fp16. None: int8 for quantized models of 8 bits and with a table, else fp16.
     pub precision: Option<Precision>,
     /// `calibtable`: the table of scales.
     pub table: Option<String>,

@@ -212,6 +212,22 @@ class Provider(unittest.TestCase):
             kept = [t for group in division["groups"] for t in group["inputs"] + group["outputs"] if t["quantization"]]
             self.assertTrue(kept, "no group passes integers on")
 
+    def test_activations_of_16_bits_have_half_precision(self):
+        """Where the configuration has it; else 8 bits."""
+        b = models.Builder()
+        scale, zero = b.constant(np.float32(2**-12)), b.constant(np.int16(0))
+
+        def rounded(x):
+            return b.node("DequantizeLinear", b.node("QuantizeLinear", x, scale, zero), scale, zero)
+
+        y = rounded(b.node("Sigmoid", rounded(b.conv(rounded("x"), 8, 8))))
+        model, x = b.model([("x", [1, 8, 16, 16])], [(y, [1, 8, 16, 16])]), {"x": random(1, 8, 16, 16)}
+        model.opset_import[0].version = 21
+        for config, least in ("nv_full", 55), ("nv_small", 25):
+            found = session(model, config=config, min_nodes=0, dump_dir=self.folder).run(None, x)
+            self.near(found, expected(model, x), least)
+            self.assertTrue(self.division()["groups"])
+
     def test_limits_beyond_a_quantized_range(self):
         """A minimum or maximum with a number beyond what the integers of its tensor are, or at their ends: from -1.28 to 1.27."""
         for operator, limit in ("Min", -2), ("Min", -1.28), ("Min", 1.27), ("Max", 2), ("Max", 1.27), ("Max", -1.28):

@@ -42,6 +42,11 @@ pub struct Quantization {
 }
 
 impl Quantization {
+    /// Whether the model's integers have more than 8 bits.
+    pub fn is_wide(&self) -> bool {
+        i64::from(self.limits.1) - i64::from(self.limits.0) > 255
+    }
+
     /// The real values of the smallest and the largest integer, for each scale.
     pub fn values(&self) -> Vec<(f32, f32)> {
         let value = |integer: i32, zero: i32, scale: f32| (integer as f32 - zero as f32) * scale;

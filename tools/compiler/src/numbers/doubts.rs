@@ -41,8 +41,8 @@ pub(crate) fn doubts(
 ) -> Vec<String> {
     let mut doubts = Vec::new();
     let wide = |(id, tensor): &(usize, &ir::Tensor)| {
-        let limits = tensor.quantization.as_ref().map_or((0, 0), |quantization| quantization.limits);
-        tensor.constant.is_none() && i64::from(limits.1) - i64::from(limits.0) > 255 && !net.tensors[*id].wide
+        let is_wide = tensor.quantization.as_ref().is_some_and(ir::Quantization::is_wide);
+        is_wide && tensor.constant.is_none() && !net.tensors[*id].wide
     };
     let coarse: Vec<_> = graph.tensors.iter().enumerate().filter(wide).collect();
     if let (Some((_, tensor)), false) = (coarse.first(), precision == Precision::Fp16) {
