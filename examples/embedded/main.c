@@ -62,7 +62,9 @@ static void check(int result, const char *what)
 	if (!result)
 		return;
 	print(what);
-	print(": ");
+	print(": error ");
+	print_number((uint64_t)-result);
+	print(" ");
 	print(message);
 	print("\n");
 	stop(FAILURE);

@@ -182,7 +182,7 @@ impl Device {
             consumers[index] = Word::new(hw.read(pointer)).value(cdma::S_POINTER::CONSUMER) as u8;
             for group in [1, 0] {
                 hw.write(pointer, group);
-                for register in block.registers().iter().map(|described| described.register) {
+                for register in block.plain_registers() {
                     let is_group = register.offset > op_enable(*block).offset;
                     if is_group && register.writable != 0 && usize::from(register.offset / 4) < WORDS[index] {
                         hw.write(self.bases[index] + u32::from(register.offset), register.reset);

@@ -7,7 +7,7 @@ use super::memory::Buffer;
 use crate::uapi::desc::{self, Event, OpType};
 use crate::uapi::layout;
 use crate::uapi::reg::values::RamType;
-use crate::uapi::reg::Block;
+use crate::uapi::reg::{Block, Register};
 use core::fmt;
 
 /// A refused task.
@@ -207,7 +207,7 @@ pub enum Reason {
         /// The block.
         block: Block,
         /// The register.
-        register: &'static str,
+        register: Register,
         /// The value.
         value: u32,
         /// The bits that the register has.
@@ -419,7 +419,7 @@ impl fmt::Display for Reason {
                 "{name} is {value}, but the windows of the pooling reach only {reached}; what they leave spoils the next pooling"
             ),
             Self::Register { block, register, value, writable } => {
-                let name = block.name();
+                let (name, register) = (block.name(), block.register_name(register));
                 write!(f, "{name}.{register} would be {value:#x}, but its writable bits are {writable:#x}")
             }
             Self::Mismatch { name, value, other, expected } => {

@@ -231,7 +231,7 @@ impl<'a> Builder<'a> {
     #[inline(never)]
     fn refuse(&self, register: Register, value: u32) -> Reason {
         let writable = writable(self.config, register);
-        Reason::Register { block: self.block, register: self.block.register_name(register), value, writable }
+        Reason::Register { block: self.block, register, value, writable }
     }
 
     /// A surface's DMA address in its two registers.
@@ -359,7 +359,7 @@ mod tests {
         builder.block(Block::Cdma);
         assert!(matches!(
             builder.put(cdma::D_WEIGHT_BYTES, 8),
-            Err(Reason::Register { block: Block::Cdma, register: "D_WEIGHT_BYTES", value: 8, .. })
+            Err(Reason::Register { block: Block::Cdma, register: cdma::D_WEIGHT_BYTES, value: 8, .. })
         ));
         let mut program = Program::Blocks(RegisterImage::EMPTY);
         let mut builder = Builder::new(&NV_SMALL, &mut program).unwrap();

@@ -202,6 +202,29 @@ impl Block {
             Self::Rbk => rbk::ALL,
         }
     }
+
+    /// The block's registers in address order, without their names, which a program for a small memory leaves out.
+    pub const fn plain_registers(self) -> &'static [Register] {
+        match self {
+            Self::Cfgrom => cfgrom::REGISTERS,
+            Self::Glb => glb::REGISTERS,
+            Self::Mcif => mcif::REGISTERS,
+            Self::Cvif => cvif::REGISTERS,
+            Self::Bdma => bdma::REGISTERS,
+            Self::Cdma => cdma::REGISTERS,
+            Self::Csc => csc::REGISTERS,
+            Self::CmacA => cmac_a::REGISTERS,
+            Self::CmacB => cmac_b::REGISTERS,
+            Self::Cacc => cacc::REGISTERS,
+            Self::SdpRdma => sdp_rdma::REGISTERS,
+            Self::Sdp => sdp::REGISTERS,
+            Self::PdpRdma => pdp_rdma::REGISTERS,
+            Self::Pdp => pdp::REGISTERS,
+            Self::CdpRdma => cdp_rdma::REGISTERS,
+            Self::Cdp => cdp::REGISTERS,
+            Self::Rbk => rbk::REGISTERS,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -218,6 +241,14 @@ mod tests {
             }
         }
         assert_eq!(Block::at(Family::NvSmall, 0xe000), None);
+    }
+
+    #[test]
+    fn registers_without_names_are_the_same() {
+        for block in Block::ALL {
+            let named = block.registers().iter().map(|described| &described.register);
+            assert!(named.eq(block.plain_registers()), "{}", block.name());
+        }
     }
 
     #[test]

@@ -210,6 +210,9 @@ macro_rules! registers {
         )*
 
         /// Every register of the block, in address order.
+        pub static REGISTERS: &[Register] = &[$($name),*];
+
+        /// The same with names and fields.
         pub static ALL: &[Described] = &[$(
             Described {
                 name: stringify!($name),

@@ -4,7 +4,8 @@
  * examples/embedded a whole program.
  *
  * All functions but nvdla_embedded_config and nvdla_embedded_offset return 0 or true on success. An error is a negative
- * number (enum nvdla_embedded_error), and its text is written to @message, which may be NULL and has @size bytes.
+ * number (enum nvdla_embedded_error), and its text is written to @message, which may be NULL and has @size bytes. The
+ * text is empty if the library was built without the feature "messages".
  * Nothing here is safe to call from two threads, or from an interrupt, at the same time.
  */
 #ifndef NVDLA_EMBEDDED_H

@@ -120,7 +120,8 @@ impl Write for Text<'_> {
     }
 }
 
-/// The number of an error, and its text in the caller's memory.
+/// The number of an error, and its text in the caller's memory. The text is empty without the feature `messages`: a program for a
+/// small memory leaves out the texts, the names of registers in them, and what writes both.
 ///
 /// # Safety
 ///
@@ -130,7 +131,9 @@ unsafe fn fail(error: &Error, message: *mut c_char, size: usize) -> c_int {
         // SAFETY: the caller says that the memory has `size` bytes.
         let bytes = unsafe { slice::from_raw_parts_mut(message.cast::<u8>(), size) };
         bytes.fill(0);
-        let _ = write!(Text { bytes, used: 0 }, "{error}");
+        if cfg!(feature = "messages") {
+            let _ = write!(Text { bytes, used: 0 }, "{error}");
+        }
     }
     match error {
         Error::NotALoadable | Error::Format { .. } | Error::Entry { .. } => -1,

@@ -228,7 +228,7 @@ impl RegisterReads<'_> {
     #[inline(never)]
     fn first_missing(self) -> Refusal {
         let mut found = blocks(self.unit).iter().zip(self.missing()).flat_map(|(&block, missing)| {
-            let of_block = block.registers().iter().map(move |described| (block, described.register));
+            let of_block = block.plain_registers().iter().map(move |&register| (block, register));
             of_block
                 .filter(move |(_, register)| missing.checked_shr(u32::from(register.offset / 4)).unwrap_or(0) & 1 != 0)
         });
