@@ -38,8 +38,7 @@ pub fn check(read: Option<Graph>) {
     let Some(mut graph) = read else { return };
     count(1);
     graph.check().expect("a graph that was read is consistent");
-    simplify::simplify(&mut graph);
-    simplify::outer_moves(&mut graph);
+    simplify::simplify_ends(&mut graph);
     graph.check().expect("a graph that was simplified is consistent");
     let large = graph.tensors.iter().any(|tensor| tensor.elements() > ELEMENTS);
     // Convolutions over many groups and large windows also take long.

@@ -10,8 +10,8 @@ use nvdla_runtime::files;
 use super::format::{Failure, Format, MAX_MODEL};
 pub use super::options::Options;
 use super::{ncnn, onnx, tflite};
-use crate::ir::{Binary, Graph, Op, Quantization, Unreadable};
-use crate::simplify::{last_moves, outer_moves, simplify, split_heads, Reshaped};
+use crate::ir::{Binary, Graph, Op, Unreadable};
+use crate::simplify::{simplify_ends, Reshaped};
 
 /// Why a model cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -68,34 +68,8 @@ impl Model {
             Failure::File(other, source) => Error::File(other, source),
         })?;
         finite(&graph).map_err(|reason| Error::Malformed(path.to_owned(), reason))?;
-        simplify(&mut graph);
-        scaled_outputs(&mut graph);
-        let mut heads = split_heads(&mut graph);
-        let mut reshaped = outer_moves(&mut graph);
-        reshaped.extend(last_moves(&mut graph));
-        for change in &mut reshaped {
-            if let Some(at) = heads.iter().position(|head| head.name == change.name) {
-                change.part = heads.remove(at).part;
-            }
-        }
-        reshaped.extend(heads);
+        let reshaped = simplify_ends(&mut graph);
         Ok(Self { graph, reshaped })
-    }
-}
-
-/// Gives outputs that are a number times a quantized tensor the scale with which they have the same integers.
-fn scaled_outputs(graph: &mut Graph) {
-    for id in graph.outputs.clone() {
-        let Some(node) = graph.producer(id).map(|maker| graph.node(maker)) else { continue };
-        if node.op != Op::Binary(Binary::Mul) || graph.tensor(id).quantization.is_some() {
-            continue;
-        }
-        let (of, by) = (graph.tensor(node.inputs[0]), graph.constant(node.inputs[1]).map(|values| &values[..]));
-        let (Some(quantization), Some(&[by])) = (&of.quantization, by) else { continue };
-        if quantization.axis.is_none() && by.is_normal() && by > 0.0 && of.shape == graph.shape(id) {
-            let scale = quantization.scale.iter().map(|scale| scale * by).collect();
-            graph.tensors[id.0].quantization = Some(Quantization { scale, ..quantization.clone() });
-        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::ir::{Graph, Node, Op, TensorId};
 const FEW: usize = 2048;
 
 /// Replaces each output that is a concatenation of moved tensors by these tensors.
-pub fn split_heads(graph: &mut Graph) -> Vec<Reshaped> {
+pub(super) fn split_heads(graph: &mut Graph) -> Vec<Reshaped> {
     let mut heads = Vec::new();
     let mut k = 0;
     while k < graph.outputs.len() {
@@ -31,7 +31,7 @@ pub fn split_heads(graph: &mut Graph) -> Vec<Reshaped> {
 }
 
 /// Leaves all moves that end in a large output to the user, also those that are no change of order alone.
-pub fn last_moves(graph: &mut Graph) -> Vec<Reshaped> {
+pub(super) fn last_moves(graph: &mut Graph) -> Vec<Reshaped> {
     let mut reshaped = Vec::new();
     for k in 0..graph.outputs.len() {
         let output = graph.outputs[k];

@@ -10,6 +10,7 @@
 // Parameters are compared with the exact values that have no effect.
 #![allow(clippy::float_cmp)]
 
+mod ends;
 mod functions;
 mod heads;
 mod moves;
@@ -18,7 +19,7 @@ mod pass;
 mod softmax;
 mod weights;
 
-pub use heads::{last_moves, split_heads};
+pub use ends::simplify_ends;
 pub use outer::{outer_moves, Joined, Move, Reshaped};
 pub use pass::{prune, simplify};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+use super::heads::split_heads;
 use crate::float;
 use crate::ir::{Binary, Convolution, Graph, Op, PadMode, Padding, Pool, PoolKind, Quantization, TensorId, Unary};
 use crate::simplify::*;
