@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! [`super::fused`] written for AVX2. The method is that of [`super::fused_avx512`]: products of more than 32 bits are two vectors
-//! of 64-bit products per 8 elements, which are interleaved again after the shift.
+//! [`super::fused`] written for AVX2. Products of more than 32 bits are two vectors of 64-bit products per 8 elements, which are
+//! interleaved again after the shift, as with AVX-512.
 
 #![allow(clippy::cast_ptr_alignment)]
 

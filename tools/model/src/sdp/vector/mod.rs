@@ -20,8 +20,6 @@ mod flying;
 mod fused;
 #[cfg(target_arch = "x86_64")]
 mod fused_avx2;
-#[cfg(target_arch = "x86_64")]
-mod fused_avx512;
 mod fused_float;
 mod int;
 pub(super) mod lanes;

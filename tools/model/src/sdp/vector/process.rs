@@ -9,8 +9,6 @@ use super::avx512::{self, int8, Tail};
 use super::fused::{self, Fused};
 #[cfg(target_arch = "x86_64")]
 use super::fused_avx2;
-#[cfg(target_arch = "x86_64")]
-use super::fused_avx512;
 use super::fused_float::{self, FusedFloat};
 use super::lanes::Operands;
 use super::lanes::{Each, Lanes, Scratch, Slot, CHUNK, SLOTS};
@@ -217,25 +215,13 @@ pub(super) fn process_short(isa: Isa, short: &Short, operands: &Operands, data: 
         }
     }
     #[cfg(target_arch = "x86_64")]
-    if let (true, Short::Int(fused)) = (isa.has_avx512(), short) {
-        if let Some(convert) = fused.convert {
-            match data {
-                // SAFETY: the machine has these instructions, as it has the `Isa`.
-                Data::Ints(data) => return unsafe { int8::run(fused, convert, data, operands, into) },
-                // SAFETY: as above.
-                Data::Int8(data) => return unsafe { int8::run(fused, convert, data, operands, into) },
-                _ => {}
-            }
-        }
-        let operands = operands.lanes;
-        if fused_avx512::suits(fused) {
-            match data {
-                // SAFETY: the machine has these instructions, as it has the `Isa`.
-                Data::Ints(data) => return unsafe { fused_avx512::run(fused, data, operands, into) },
-                // SAFETY: as above.
-                Data::Int8(data) => return unsafe { fused_avx512::run(fused, data, operands, into) },
-                _ => {}
-            }
+    if let Short::Int(fused @ Fused { convert: Some(convert), .. }) = short {
+        match data {
+            // SAFETY: there is such a converter where the machine has its instructions.
+            Data::Ints(data) => return unsafe { int8::run(fused, *convert, data, operands, into) },
+            // SAFETY: as above.
+            Data::Int8(data) => return unsafe { int8::run(fused, *convert, data, operands, into) },
+            _ => {}
         }
     }
     #[cfg(target_arch = "x86_64")]

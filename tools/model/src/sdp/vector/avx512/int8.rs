@@ -9,11 +9,11 @@ use super::operand::store;
 use std::arch::x86_64::*;
 
 use super::super::fused::{Fused, MulWidth};
-use super::super::fused_avx512::Rounding;
 use super::super::lanes::Operands;
 use super::super::lanes::Slot;
 use super::convert::{Convert, Converter, HIGH, LIMIT, SHORT};
 use super::operand::{load_bytes, widen, SlotOperands};
+use super::rounding::Rounding;
 use super::scaled::Scaled;
 
 /// Elements of a step.
@@ -193,7 +193,7 @@ impl Steps<'_> {
                 if MUL == NARROW {
                     value = round.narrow(_mm512_mullo_epi32(value, factor.load(at)));
                 } else if MUL == WIDE {
-                    value = round.product::<false>(value, factor.load(at), factor.load_odd(at));
+                    value = round.product(value, factor.load(at), factor.load_odd(at));
                 }
                 value = _mm512_max_epi32(value, first_floor);
                 if has_second {

@@ -9,6 +9,7 @@ pub(super) mod float;
 pub(super) mod int8;
 mod lookup;
 pub(super) mod operand;
+mod rounding;
 mod scaled;
 
 pub(in crate::sdp) use lookup::Tail;
