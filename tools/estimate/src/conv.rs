@@ -21,7 +21,7 @@
 //! **Weights.** Later kernel groups stream in while earlier ones compute. The entries of a group are free at its end.
 //!
 //! nv_full is of an earlier release. Its stripes have 32 positions, then 16; a package takes at least 10 cycles; and there are
-//! 256 credits (`NV_NVDLA_CSC_sg.v` of that release). There are no measurements of it.
+//! 256 credits, one per 16 sums (`NV_NVDLA_CSC_sg.v` of that release: `dat_impact_cnt`, `credit_cnt`).
 
 use crate::estimate::bus;
 use crate::memory::{interface, Bytes, Cube, Interface, Memory};
@@ -163,7 +163,7 @@ impl ConvShape {
     }
 
     /// Kernels of a kernel group.
-    fn group(&self, config: &Config) -> u64 {
+    pub(crate) fn group(&self, config: &Config) -> u64 {
         let kernels = match self.input.precision {
             Precision::Int8 => config.mac_atomic_k,
             Precision::Int16 | Precision::Fp16 => config.mac_atomic_k / 2,
@@ -301,8 +301,12 @@ impl Flow {
                 let credits = (2 * group).max(config.mac_atomic_c.into());
                 (2 * group, if image { 2 * group } else { group }, group, credits)
             }
-            Family::NvFull if image => (64, 64, 10, 256),
-            Family::NvFull => (32, 16, 10, 256),
+            // 256 credits, one per 16 sums (`dat_impact_cnt`).
+            Family::NvFull => {
+                let credits = 256 * 16 / shape.group(config);
+                let (full, short) = if image { (64, 64) } else { (32, 16) };
+                (full, short, 10, credits)
+            }
         };
         let whole = (positions / full).saturating_sub(1);
         Self {

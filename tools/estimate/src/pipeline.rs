@@ -16,6 +16,7 @@ use crate::sdp::{self, SdpShape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{MemoryType, OpType, Operation, Surface};
 use nvdla_uapi::layout;
+use nvdla_uapi::reg::Family;
 
 /// An operation of any unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,15 +130,14 @@ pub fn pipeline(
         };
     };
     // A position is the channels of a kernel group at one output.
-    let channels = u64::from(config.mac_atomic_k);
+    let channels = conv.group(config);
     let mut position = match sdp {
         Some(shape) => shape.position(channels, config),
         None => channels.div_ceil(config.sdp_bs_throughput.max(1).into()),
     };
     let (mut output, mut behind) = (sdp.map_or(MemoryType::Mc, |shape| shape.output.memory), 0);
     let mut written = sdp.map_or(Bytes::default(), |shape| shape.output.bytes(config));
-    // The delivery buffer needs one more cycle for SDP.
-    position += 1;
+    position += delivery(config);
     if let Some(shape) = pdp {
         written += shape.output.bytes(config);
         let bytes = channels * u64::from(layout::bytes(shape.input.precision));
@@ -171,6 +171,15 @@ pub fn pipeline(
     Estimate { cycles, compute: run.compute.max(operands), memory: moving, bytes, limit }
 }
 
+/// Cycles of the delivery buffer in which SDP takes nothing of a position. That of nv_full's release reads one entry of 16 sums per
+/// cycle (`NV_NVDLA_CACC_delivery_buffer.v`: `dbuf_rd_ready`).
+fn delivery(config: &Config) -> u64 {
+    match config.family {
+        Family::NvSmall => 1,
+        Family::NvFull => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +187,7 @@ mod tests {
     use crate::sdp::SdpOperand;
     use nvdla_uapi::config::{NV_FULL, NV_SMALL};
     use nvdla_uapi::desc::SdpOperandMode;
+    use nvdla_uapi::reg::values::Precision;
 
     #[test]
     fn one_operation_alone_is_as_its_own_function_says() {
@@ -200,6 +210,31 @@ mod tests {
         assert_eq!(both.bytes, first.bytes + second.bytes);
         assert!(both.cycles >= first.cycles.max(second.cycles));
         assert!(both.cycles <= first.cycles + second.cycles);
+    }
+
+    /// Cycles of convolutions with SDP on the Verilog of nv_full, with a latency of 50 cycles and 64 bytes per cycle each way
+    /// (`docs/profile.md`). SDP limits those of 1 x 1.
+    #[test]
+    fn sdp_of_nv_full_takes_16_sums_per_cycle() {
+        let memory = Memory::new(&NV_FULL, 50, 128.0);
+        let cube = |channels, side, precision| Cube { precision, ..Cube::int8(channels, side, side) };
+        let (int8, fp16) = (Precision::Int8, Precision::Fp16);
+        for (channels, side, kernels, size, precision, measured) in [
+            (32, 8, 96, 1, int8, 617),
+            (32, 8, 96, 1, fp16, 687),
+            (32, 28, 128, 1, int8, 6897),
+            (64, 14, 256, 1, int8, 3769),
+            (64, 14, 256, 1, fp16, 4230),
+            (32, 14, 32, 3, int8, 2191),
+            (32, 14, 32, 3, fp16, 4177),
+        ] {
+            let (input, output) = (cube(channels, side, precision), cube(kernels, side, precision));
+            let sdp = SdpShape::new(output.on_the_fly(), output);
+            let conv = ConvShape::direct(input, kernels, (size, size), output);
+            // The measured cycles end with the convolution, and SDP ends one write later.
+            let estimate = pipeline(Some(&conv), Some(&sdp), None, &NV_FULL, &memory).cycles - 50;
+            assert!(estimate.abs_diff(measured) * 100 < measured * 5, "{estimate}, measured {measured}");
+        }
     }
 
     #[test]
