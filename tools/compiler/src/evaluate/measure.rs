@@ -506,6 +506,24 @@ mod tests {
     }
 
     #[test]
+    fn shared_tables_take_large_arguments() {
+        for size in [1.0, 64.0, 1000.0] {
+            let mut graph = Graph::new("shrink");
+            let x = graph.input("x", &[1, 8, 12, 12]).unwrap();
+            let above = graph.add("above", Op::Unary(Unary::Threshold(0.5)), &[x], "above").unwrap();
+            let negative = graph.add("neg", Op::Unary(Unary::Neg), &[x], "neg").unwrap();
+            let below = graph.add("below", Op::Unary(Unary::Threshold(0.5)), &[negative], "below").unwrap();
+            let y = graph.add("shrink", Op::Binary(Binary::Sub), &[above, below], "y").unwrap();
+            graph.outputs.push(y);
+            let sample = |seed| vec![numbers(seed, 8 * 12 * 12).iter().map(|value| value * size).collect()];
+            let samples: Vec<Vec<Vec<f32>>> = (1..3).map(sample).collect();
+            let (compiled, outputs) = both(&graph, &samples, &Options::new(&NV_FULL));
+            assert_eq!(compiled.steps.tables.len(), 1);
+            assert!(decibels(&outputs) > 38.0, "{size}: {}", decibels(&outputs));
+        }
+    }
+
+    #[test]
     fn the_loss_of_eight_bits_is_that_of_rounding() {
         let graph = network();
         let samples: Vec<Vec<Vec<f32>>> = (1..5).map(|seed| vec![numbers(seed, 8 * 12 * 12)]).collect();

@@ -270,9 +270,20 @@ impl Quantizer<'_> {
         match step.post_ops[pipe.table.filter(|_| pipe.y.is_none() && !combines)?] {
             PostOp::Table(function, low, high) => {
                 let (output, range) = (step.output, [low, high].map(f64::from));
-                Some(User { output, function, range, scale: self.scales[output].scale })
+                Some(User { output, function, range, scale: self.scales[output].scale, step: self.argument_step(step) })
             }
             _ => None,
+        }
+    }
+
+    /// The greatest step of the integers that X1 multiplies.
+    fn argument_step(&self, step: &Step) -> f64 {
+        let own = self.scales[step.inputs[0]].scale;
+        let largest = |values: &[f32]| f64::from(values.iter().fold(0f32, |largest, value| largest.max(value.abs())));
+        match (&step.kind, step.post_ops.first()) {
+            (Kind::Convolution(conv), _) => largest(&conv.weights) / LARGEST * own,
+            (_, Some(PostOp::Affine(scale, _))) => largest(scale) * own,
+            _ => own,
         }
     }
 

@@ -17,6 +17,8 @@ use crate::quantize::exponent;
 
 /// Units between two entries of a shared table.
 pub(crate) const UNITS: f64 = 1024.0;
+/// The most units of a step of the arguments, which X1's factor of 16 bits makes.
+const MOST_UNITS: f64 = 32_000.0;
 /// The error of a shared table in steps of an output, up to which it takes the place of a table of its own. Rounding the output has
 /// errors of up to half a step.
 const ERROR: f64 = 0.125;
@@ -267,6 +269,8 @@ pub(crate) struct User {
     pub(crate) range: [f64; 2],
     /// The scale of its output.
     pub(crate) scale: f64,
+    /// The step of the integers that X1 multiplies.
+    pub(crate) step: f64,
 }
 
 /// The ranges of shared tables, by the tensors that are made with them.
@@ -291,6 +295,10 @@ pub(crate) fn shared(mut users: Vec<User>) -> HashMap<TensorId, [f64; 2]> {
                 .fold([f64::MAX, f64::MIN], |[low, high], user| [low.min(user.range[0]), high.max(user.range[1])]);
             let finest = most.iter().copied().fold(f64::MAX, f64::min);
             let range = tails::shortened(&function, [low, high], true, finest / 2.0);
+            // X1's factor brings each step to units.
+            let largest = of_one.iter().map(|user| user.step).fold(0.0, f64::max);
+            let missing = (largest / MOST_UNITS * 256.0 * UNITS - (range[1] - range[0])).max(0.0) / 2.0;
+            let range = [range[0] - missing, range[1] + missing];
             let table = Table::new(&function, jump, range, (range[1] - range[0]) / 256.0 / UNITS, true);
             let fits = |(user, most): &(User, f64)| table.error(&function, user.range) <= *most;
             let (sharing, rest): (Vec<_>, Vec<_>) = of_one.into_iter().zip(most).partition(fits);
