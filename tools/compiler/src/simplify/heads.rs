@@ -10,6 +10,9 @@ use crate::ir::{Graph, Node, Op, TensorId};
 
 /// Outputs with fewer elements are moved by products with matrices.
 const FEW: usize = 2048;
+/// The most elements of an output whose heads are joined by products with matrices. Each element of a column is in an atom of its own,
+/// and the channels of all of them have a limit of 8,192: 256 atoms of 32 channels on nv_full.
+const FEW_JOINED: usize = 256;
 
 /// Replaces each output that is a concatenation of moved tensors by these tensors.
 pub(super) fn split_heads(graph: &mut Graph) -> Vec<Reshaped> {
@@ -90,7 +93,7 @@ fn split(graph: &mut Graph, k: usize) -> Option<Vec<Reshaped>> {
     let parts = node.inputs.clone();
     let usable =
         parts.iter().all(|&id| may_end(graph, id, joined) && parts.iter().filter(|&&other| other == id).count() == 1);
-    if graph.tensor(output).elements() <= FEW
+    if graph.tensor(output).elements() <= FEW_JOINED
         || !usable
         || !parts.iter().any(|&id| moved(id))
         || graph.users(output).next().is_some()

@@ -561,6 +561,26 @@ fn heads_become_outputs() {
     }
 }
 
+/// Scores of two heads, one value per place, of which no configuration has too many.
+#[test]
+fn few_scores_of_heads_become_outputs() {
+    for size in [12, 4] {
+        let mut builder = Builder(Graph::new("test"));
+        let x = builder.0.input("x", &[1, 3, size, size]).unwrap();
+        let head = |builder: &mut Builder| {
+            let head = builder.conv(x, 2, 1);
+            let turned = builder.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[head]);
+            builder.node(Op::Reshape { shape: vec![1, 2 * size * size, 1] }, &[turned])
+        };
+        let heads = [head(&mut builder), head(&mut builder)];
+        let joined = builder.node(Op::Concat { axis: 1 }, &heads);
+        builder.0.outputs.push(joined);
+        let mut graph = builder.0;
+        simplify(&mut graph);
+        assert_eq!(split_heads(&mut graph).len(), if size == 12 { 2 } else { 0 });
+    }
+}
+
 /// Limits per channel, small powers, and a constant that is divided.
 #[test]
 fn arithmetic_that_no_unit_has_is_divided() {
