@@ -231,7 +231,37 @@ impl Builder {
     /// Operators that few networks have.
     fn rarer(&mut self, from: TensorId) -> Option<TensorId> {
         let [c, h, w] = self.shape(from);
-        match self.random.below(4) {
+        match self.random.below(8) {
+            4 => {
+                // Lines and columns of a constant.
+                let mode = PadMode::Constant(self.random.real());
+                let mut pad = || self.random.below(4);
+                let (before, after) = (vec![0, 0, pad(), pad()], vec![0, 0, pad(), pad()]);
+                self.add(Op::Pad { mode, before, after }, &[from])
+            }
+            5 => {
+                // Lines and columns from the last to the first.
+                let random = &mut self.random;
+                let mut axis = |size: usize| {
+                    let (back, apart) = (random.one_in(2), random.between(1, 2));
+                    let start = if back { size - 1 } else { 0 };
+                    (start, if back { -(apart as isize) } else { apart as isize }, size.div_ceil(apart))
+                };
+                let axes = [(0, 1, 1), (0, 1, c), axis(h), axis(w)];
+                let op = Op::Slice {
+                    starts: axes.iter().map(|axis| axis.0).collect(),
+                    steps: axes.iter().map(|axis| axis.1).collect(),
+                    lengths: axes.iter().map(|axis| axis.2).collect(),
+                };
+                self.add(op, &[from])
+            }
+            6 => {
+                // ai.onnx.ml's Scaler.
+                let (offset, scale) = (self.constant(&[1, c, 1, 1], 0.5, 0.0), self.constant(&[1, c, 1, 1], 0.8, 0.3));
+                let from = self.add(Op::Binary(Binary::Sub), &[from, offset])?;
+                self.add(Op::Binary(Binary::Mul), &[from, scale])
+            }
+            7 => self.add(Op::Softmax { axis: 1 }, &[from]),
             0 => self.dilated_pool(from),
             1 => self.resized(from),
             2 => {
