@@ -24,10 +24,11 @@ use std::sync::Arc;
 use nvdla_estimate::Conditions;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
+use rayon::prelude::*;
 
 use crate::build::nodes;
 use crate::calibrate::{self, samples, table, Measured, Method};
-use crate::evaluate::judge::Judge;
+use crate::evaluate::judge::{Judge, Limit};
 use crate::evaluate::mixed;
 use crate::import::model::Model;
 use crate::ir::{Graph, Node, Preprocess, Range, Ranges, Refusal, Unreadable};
@@ -291,51 +292,61 @@ impl Compiler {
         let complete = |graph: &Graph, given: &Ranges, measured: &Measured, method: Method| {
             calibrate::complete(graph, given.clone(), Some(&measured.ranges(method)))
         };
-        let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
-        let mut measured = Measured::new(graph, halves[0].iter().copied().map(told))?;
-        let equalized = if even { measured.equalized(graph) } else { None };
-        if let (Some(method), None) = (self.method, &equalized) {
-            measured.extend(graph, list.iter().enumerate().skip(1).step_by(2).map(told))?;
-            return Ok(same(complete(graph, &given, &measured, method)));
-        }
-        let other = Measured::new(graph, halves[1].iter().copied().map(told))?;
-        self.progress.tell("choice of scales", 0, 1);
-        let options = self.options(graph)?;
-        let judge = |k: usize| {
-            let all = &halves[k];
-            let held = HELD_OUT.min(all.len());
-            let spread = (0..held).map(|at| read(all[at * all.len() / held].1));
-            Ok::<_, Error>(Judge::new(graph, spread.collect::<Result<_, _>>()?, &options)?)
-        };
-        let judges = [judge(1)?, judge(0)?];
-        let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
-        let best = |halves: [(&Graph, &Measured); 2], given: &Ranges, most: f64| {
-            let (mut least, mut best) = (most, None);
-            for &method in &methods {
-                let mut noise = 0.0;
-                for ((graph, measured), judge) in halves.into_iter().zip(&judges) {
-                    let ranges = complete(graph, given, measured, method);
-                    noise += judge.noise(graph, &ranges, least - noise);
-                    if noise >= least {
-                        break;
-                    }
+        // Runs a half, and keeps the samples on which the other half's scales are compared.
+        let run = |half: &[(usize, &PathBuf)], to: &mut [&mut Measured]| {
+            let held = HELD_OUT.min(half.len());
+            let mut kept = Vec::with_capacity(held);
+            for (at, &sample) in half.iter().enumerate() {
+                let sample = told(sample)?;
+                let outputs = calibrate::run(graph, &sample, to)?;
+                if at == kept.len() * half.len() / held {
+                    kept.push((sample, outputs));
                 }
+            }
+            Ok::<_, Error>(kept)
+        };
+        let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
+        let mut all = Measured::empty(graph);
+        let first = run(&halves[0], &mut [&mut all])?;
+        let equalized = if even { all.equalized(graph) } else { None };
+        let only = self.method.filter(|_| equalized.is_none());
+        // The scales are those of all samples. A single sample is both halves.
+        let (one, mut other) = (all.whole(), Measured::empty(graph));
+        let single = list.len() == 1;
+        if let Some(method) = only {
+            if !single {
+                run(&halves[1], &mut [&mut all])?;
+            }
+            return Ok(same(complete(graph, &given, &all, method)));
+        }
+        let second =
+            if single { run(&halves[1], &mut [&mut other])? } else { run(&halves[1], &mut [&mut other, &mut all])? };
+        let options = self.options(graph)?;
+        let judges = [second, first].map(|samples| Judge::new(samples, &options));
+        let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
+        let best = |what: &str, halves: [(&Graph, &Measured); 2], given: &Ranges, most: f64| {
+            let (mut least, mut best) = (most, None);
+            for (at, &method) in methods.iter().enumerate() {
+                self.progress.tell(what, at, methods.len());
+                let limit = Limit::new(least);
+                let noise = |((graph, measured), judge): ((&Graph, &Measured), &Judge)| {
+                    judge.noise(graph, &complete(graph, given, measured, method), &limit)
+                };
+                let noise: f64 = halves.into_par_iter().zip(&judges).map(noise).collect::<Vec<_>>().iter().sum();
                 if noise < least {
                     (least, best) = (noise, Some(method));
                 }
             }
             (least, best)
         };
-        let (noise, method) = best([(graph, &measured), (graph, &other)], &given, f64::INFINITY);
+        let (noise, method) = best("choice of scales", [(graph, &one), (graph, &other)], &given, f64::INFINITY);
         let method = method.unwrap_or(methods[0]);
         let better = equalized.zip(other.equalized(graph)).and_then(|(a, b)| {
             let halves = [&a, &b].map(|(graph, measured)| (graph, measured));
-            best(halves, &Ranges::new(), noise * MAX_NOISE_RATIO).1
+            best("equalisation", halves, &Ranges::new(), noise * MAX_NOISE_RATIO).1
         });
-        // The scales are those of all samples.
-        measured.extend(graph, list.iter().skip(1).step_by(2).map(read))?;
-        let own = complete(graph, &given, &measured, method);
-        let better = better.and_then(|method| Some((method, measured.equalized(graph)?)));
+        let own = complete(graph, &given, &all, method);
+        let better = better.and_then(|method| Some((method, all.equalized(graph)?)));
         if let Some((method, (graph, equalized))) = better {
             let ranges = complete(&graph, &Ranges::new(), &equalized, method);
             return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });

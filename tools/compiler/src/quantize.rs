@@ -64,6 +64,15 @@ impl Factor {
     }
 }
 
+/// The nearest integer, the one farther from 0 in the middle. `f64::round` is a function of the C library on processors of which only
+/// SSE2 is known.
+#[inline]
+pub(crate) fn round(value: f64) -> f64 {
+    let whole = value as i64 as f64;
+    let rest = value - whole;
+    whole + f64::from(u8::from(rest >= 0.5)) - f64::from(u8::from(rest <= -0.5))
+}
+
 /// Rounds the weights of a kernel for one channel to integers up to `most`, so that their sum is nearly that of the real weights.
 ///
 /// The elements of a channel in a window are much alike, so the sum of the changes counts more than each of them. Rounding each
@@ -72,19 +81,23 @@ impl Factor {
 pub(crate) fn round_plane(weights: &[f64], most: f64, integers: &mut [i16]) {
     let mut change = 0.0;
     for (weight, integer) in weights.iter().zip(&mut *integers) {
-        let nearest = weight.round().clamp(-most, most);
+        let nearest = round(*weight).clamp(-most, most);
         change += weight - nearest;
         *integer = nearest as i16;
     }
-    // A change of up to half a step stays.
+    // A change of up to half a step stays. A single weight that changes more is beyond the largest integer.
     let steps = (change.abs() - 0.5).ceil().max(0.0) as usize;
-    if steps > 0 {
-        let mut order: Vec<usize> = (0..weights.len()).collect();
-        let error = |at: usize| (weights[at] - f64::from(integers[at])) * change;
-        order.sort_by(|&a, &b| error(b).total_cmp(&error(a)));
-        for &at in order.iter().take(steps) {
-            integers[at] = (f64::from(integers[at]) + change.signum()).clamp(-most, most) as i16;
-        }
+    if steps == 0 || weights.len() == 1 {
+        return;
+    }
+    let error = |(weight, &integer): (&f64, &i16)| (weight - f64::from(integer)) * change;
+    let mut errors: Vec<f64> = weights.iter().zip(&*integers).map(error).collect();
+    for _ in 0..steps.min(weights.len()) {
+        // The first of the greatest.
+        let greatest = errors.iter().enumerate().rev().max_by(|a, b| a.1.total_cmp(b.1));
+        let Some((at, _)) = greatest else { return };
+        integers[at] = (f64::from(integers[at]) + change.signum()).clamp(-most, most) as i16;
+        errors[at] = f64::NEG_INFINITY;
     }
 }
 

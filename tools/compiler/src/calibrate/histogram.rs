@@ -13,7 +13,7 @@ const BINS: usize = 2048;
 const CHANNEL_BINS: usize = 64;
 
 /// The number of values that a thread processes at once.
-const CHUNK: usize = 1 << 16;
+pub(super) const CHUNK: usize = 1 << 16;
 
 /// Steps from 0 to the largest value if 0 is the integer 0.
 const SYMMETRIC_STEPS: usize = 127;
@@ -55,15 +55,35 @@ impl std::str::FromStr for Method {
     }
 }
 
-/// The smallest and the largest value; negative infinity is the smallest of values that are not numbers.
-fn limits(values: &[f32]) -> (f32, f32) {
-    values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(min, max), &x| {
-        if x.is_nan() {
-            (f32::NEG_INFINITY, max)
-        } else {
-            (min.min(x), max.max(x))
-        }
-    })
+/// How many values are compared and added at once.
+const LANES: usize = 8;
+
+/// The smallest and the largest of some values, and their sum.
+#[derive(Clone, Copy)]
+pub(super) struct Summary {
+    /// Negative infinity if a value is not a number.
+    pub(super) min: f32,
+    pub(super) max: f32,
+    pub(super) sum: f64,
+}
+
+impl Summary {
+    pub(super) fn of(values: &[f32]) -> Self {
+        let (mut min, mut max, mut sums) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES], [0.0; LANES]);
+        let mut add = |values: &[f32]| {
+            for (k, &x) in values.iter().enumerate() {
+                min[k] = if x < min[k] { x } else { min[k] };
+                max[k] = if x > max[k] { x } else { max[k] };
+                sums[k] += f64::from(x);
+            }
+        };
+        let (all, rest) = values.as_chunks::<LANES>();
+        all.iter().for_each(|values| add(values));
+        add(rest);
+        let sum: f64 = sums.iter().sum();
+        let min = if sum.is_nan() { f32::NEG_INFINITY } else { min.into_iter().fold(f32::INFINITY, f32::min) };
+        Self { min, max: max.into_iter().fold(f32::NEG_INFINITY, f32::max), sum }
+    }
 }
 
 /// The magnitudes of a tensor's values. The width of the bins doubles when larger values arrive.
@@ -126,8 +146,8 @@ impl Histogram {
     }
 
     /// Adds values on one thread. The limits are those of all values, and every third value is counted.
-    pub(super) fn add_few(&mut self, values: &[f32]) {
-        self.reach(limits(values));
+    pub(super) fn add_few(&mut self, values: &[f32], summary: Summary) {
+        self.reach(&[summary]);
         let (factor, last) = (self.factor(), self.bins.len() - 1);
         for x in values.iter().step_by(3) {
             self.zeros += u64::from(*x == 0.0);
@@ -135,27 +155,33 @@ impl Histogram {
         }
     }
 
-    pub(super) fn add(&mut self, values: &[f32]) {
-        let none = (f32::INFINITY, f32::NEG_INFINITY);
-        self.reach(values.par_chunks(CHUNK).map(limits).reduce(|| none, |a, b| (a.0.min(b.0), a.1.max(b.1))));
+    /// Adds values, of which `summaries` has the limits.
+    pub(super) fn add(&mut self, values: &[f32], summaries: &[Summary]) {
+        self.reach(summaries);
         let (factor, count) = (self.factor(), self.bins.len());
         let counts = values.par_chunks(CHUNK).map(|values| {
-            let mut bins = vec![0; count];
-            for x in values {
-                bins[((x.abs() * factor) as usize).min(count - 1)] += 1;
+            // Two counts of each bin, because neighbours often have the same.
+            let mut bins = vec![[0u32; 2]; count];
+            for pair in values.chunks(2) {
+                for (at, x) in pair.iter().enumerate() {
+                    bins[((x.abs() * factor) as i32 as usize).min(count - 1)][at] += 1;
+                }
             }
             bins
         });
         let counts = counts.reduce_with(|mut a, b| {
-            a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+            a.iter_mut().zip(b).for_each(|(a, b)| *a = [a[0] + b[0], a[1] + b[1]]);
             a
         });
-        self.bins.iter_mut().zip(counts.unwrap_or_default()).for_each(|(bin, count): (&mut u64, u64)| *bin += count);
+        let counts = self.bins.iter_mut().zip(counts.unwrap_or_default());
+        counts.for_each(|(bin, count)| *bin += u64::from(count[0]) + u64::from(count[1]));
     }
 
     /// Extends the limits, and the bins if they do not reach so far.
-    fn reach(&mut self, (min, max): (f32, f32)) {
-        (self.min, self.max) = (self.min.min(min), self.max.max(max));
+    fn reach(&mut self, summaries: &[Summary]) {
+        for Summary { min, max, .. } in summaries {
+            (self.min, self.max) = (self.min.min(*min), self.max.max(*max));
+        }
         let largest = self.largest();
         if !largest.is_finite() {
             return;
@@ -190,13 +216,21 @@ impl Histogram {
         let mut range = Range::of(self.min, self.max);
         let largest = self.largest();
         let width = self.end / BINS as f32;
+        let moments = if method == Method::Mse { self.moments() } else { Vec::new() };
+        let logs = if method == Method::Entropy { self.logs() } else { Vec::new() };
         // `levels` is the number of integers from 0 to the end of the last bin that does not saturate.
         let threshold = |levels: &dyn Fn(usize) -> usize| {
             let threshold = match method {
                 Method::Max => largest,
                 Method::Percentile(percent) => self.percentile(percent) as f32 * width,
-                Method::Mse => self.least(levels, &|bins| self.square_error(bins, levels(bins))) as f32 * width,
-                Method::Entropy => self.least(levels, &|bins| self.divergence(bins, levels(bins))) as f32 * width,
+                Method::Mse => {
+                    let error = |bins| Self::square_error(&moments, bins, levels(bins));
+                    self.least(levels, &error) as f32 * width
+                }
+                Method::Entropy => {
+                    let divergence = |bins| self.divergence(&logs, bins, levels(bins));
+                    self.least(levels, &divergence) as f32 * width
+                }
             };
             threshold.min(largest)
         };
@@ -236,35 +270,147 @@ impl Histogram {
         costs.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(BINS, |(bins, _)| bins)
     }
 
-    /// The sum of squared errors, in units of bins, if the threshold is at the end of bin `bins`.
-    fn square_error(&self, bins: usize, levels: usize) -> f64 {
-        let step = bins as f64 / (levels - 1) as f64;
-        let error = |(k, &count): (usize, &u64)| {
-            let value = k as f64 + 0.5;
-            let integer = (value / step).round().min((levels - 1) as f64);
-            count as f64 * (value - integer * step).powi(2)
+    /// Sums over the bins before each bin, of the counts, and of the counts times their numbers and squared numbers. They are whole
+    /// numbers, which are exact up to 2^53.
+    fn moments(&self) -> Vec<[f64; 3]> {
+        let mut sums = [0.0; 3];
+        let sum = |(k, &count): (usize, &u64)| {
+            let (before, k) = (sums, k as f64);
+            for (sum, power) in sums.iter_mut().zip([1.0, k, k * k]) {
+                *sum += count as f64 * power;
+            }
+            before
         };
+        let mut all: Vec<_> = self.bins.iter().enumerate().map(sum).collect();
+        all.push(sums);
+        all
+    }
+
+    /// The sum of squared errors, in units of bins, if the threshold is at the end of bin `bins`.
+    fn square_error(moments: &[[f64; 3]], bins: usize, levels: usize) -> f64 {
+        let step = bins as f64 / (levels - 1) as f64;
         // The first bin holds zeros, which have no error.
-        self.bins.iter().enumerate().skip(1).map(error).sum()
+        let (mut error, mut from) = (0.0, 1);
+        for integer in 0..levels {
+            // The first bin whose middle is nearer to the next integer.
+            let end = ((integer as f64 + 0.5) * step - 0.5).max(1.0);
+            let whole = end as usize;
+            let until = if integer + 1 == levels { BINS } else { (whole + usize::from(end > whole as f64)).min(BINS) };
+            let [count, sum, squares] = [0, 1, 2].map(|power| moments[until][power] - moments[from][power]);
+            // Around the first bin, so that large numbers do not cancel each other.
+            let first = from as f64;
+            let (sum, squares) = (sum - first * count, squares - 2.0 * first * sum + first * first * count);
+            let off = integer as f64 * step - 0.5 - first;
+            error += squares - 2.0 * off * sum + off * off * count;
+            from = until;
+        }
+        error
+    }
+
+    /// Each bin's count, and the count times its logarithm.
+    fn logs(&self) -> Vec<[f64; 2]> {
+        self.bins.iter().map(|&count| counted(count as f64)).collect()
     }
 
     /// The divergence of the values' distribution from the one that `levels` levels can represent.
-    fn divergence(&self, bins: usize, levels: usize) -> f64 {
-        let mut values: Vec<f64> = self.bins[..bins].iter().map(|&count| count as f64).collect();
+    fn divergence(&self, logs: &[[f64; 2]], bins: usize, levels: usize) -> f64 {
         // Saturated values count in the last bin.
-        values[bins - 1] += self.bins[bins..].iter().sum::<u64>() as f64;
-        let total: f64 = values.iter().sum();
+        let saturated = self.bins[bins..].iter().sum::<u64>() as f64;
+        let [total, last] = [logs[..bins].iter().map(|[count, _]| count).sum::<f64>() + saturated, logs[bins - 1][0]];
         let mut divergence = 0.0;
         for level in 0..levels {
             let own = level * bins / levels..(level + 1) * bins / levels;
+            let (mut sum, mut product, mut filled) = (0.0, 0.0, 0.0);
+            for [count, log] in &logs[own.clone()] {
+                (sum, product) = (sum + count, product + log);
+                filled += f64::from(u8::from(*count > 0.0));
+            }
+            let mut values = sum;
+            if own.end == bins {
+                (values, product) = (sum + saturated, product + counted(last + saturated)[1] - logs[bins - 1][1]);
+                filled += f64::from(u8::from(last == 0.0 && saturated > 0.0));
+            }
             // The level's count, distributed evenly over its bins that are not empty, without saturated values.
-            let sum: f64 = self.bins[own.clone()].iter().map(|&count| count as f64).sum();
+            if filled > 0.0 {
+                divergence += product - values * (sum / filled).max(1e-9).ln();
+            }
+        }
+        divergence / total
+    }
+}
+
+/// A count, and the count times its logarithm.
+fn counted(count: f64) -> [f64; 2] {
+    [count, if count > 0.0 { count * count.ln() } else { 0.0 }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// As [`Histogram::square_error`], bin by bin.
+    fn square_error(bins: &[u64], end: usize, levels: usize) -> f64 {
+        let step = end as f64 / (levels - 1) as f64;
+        let error = |(k, &count): (usize, &u64)| {
+            let value = k as f64 + 0.5;
+            count as f64 * (value - (value / step).round().min((levels - 1) as f64) * step).powi(2)
+        };
+        bins.iter().enumerate().skip(1).map(error).sum()
+    }
+
+    /// As [`Histogram::divergence`], bin by bin.
+    fn divergence(bins: &[u64], end: usize, levels: usize) -> f64 {
+        let mut values: Vec<f64> = bins[..end].iter().map(|&count| count as f64).collect();
+        values[end - 1] += bins[end..].iter().sum::<u64>() as f64;
+        let total: f64 = values.iter().sum();
+        let mut divergence = 0.0;
+        for level in 0..levels {
+            let own = level * end / levels..(level + 1) * end / levels;
+            let sum = bins[own.clone()].iter().sum::<u64>() as f64;
             let filled = values[own.clone()].iter().filter(|&&value| value > 0.0).count() as f64;
             for &value in values[own].iter().filter(|&&value| value > 0.0) {
-                let shown = (sum / filled).max(1e-9);
-                divergence += value / total * (value / shown).ln();
+                divergence += value / total * (value / (sum / filled).max(1e-9)).ln();
             }
         }
         divergence
+    }
+
+    #[test]
+    fn costs_are_those_of_single_bins() {
+        let mut random = Random::from_state(7);
+        for round in 0..40u32 {
+            let mut histogram = Histogram::default();
+            let values: Vec<f32> = (0..3000).map(|_| random.real().powi(1 + round as i32 % 5) * 7.0).collect();
+            histogram.add(&values, &[Summary::of(&values)]);
+            if round % 4 == 0 {
+                histogram.bins.iter_mut().step_by(3).for_each(|bin| *bin = 0);
+            }
+            let (moments, logs) = (histogram.moments(), histogram.logs());
+            for (end, levels) in [(128, 128), (300, 128), (1001, 255), (2048, 200), (2048, 255)] {
+                let pairs = [
+                    (Histogram::square_error(&moments, end, levels), square_error(&histogram.bins, end, levels)),
+                    (histogram.divergence(&logs, end, levels), divergence(&histogram.bins, end, levels)),
+                ];
+                for (found, expected) in pairs {
+                    assert!((found - expected).abs() <= 1e-9 * expected.abs() + 1e-12, "{end}: {found}, {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn summaries_are_those_of_single_values() {
+        let mut random = Random::from_state(9);
+        for count in [1, 7, 8, 9, 1000] {
+            let mut values: Vec<f32> = (0..count).map(|_| random.real()).collect();
+            let Summary { min, max, sum } = Summary::of(&values);
+            assert_eq!(min.to_bits(), values.iter().copied().fold(f32::INFINITY, f32::min).to_bits());
+            assert_eq!(max.to_bits(), values.iter().copied().fold(f32::NEG_INFINITY, f32::max).to_bits());
+            assert!((sum - values.iter().map(|&value| f64::from(value)).sum::<f64>()).abs() < 1e-9);
+            // Only numbers are limits.
+            values[count / 2] = f32::NAN;
+            assert!(Summary::of(&values).min.is_infinite());
+        }
     }
 }

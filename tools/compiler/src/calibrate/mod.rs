@@ -17,8 +17,8 @@ use crate::bounds::bounds_from;
 use crate::equalize::Sets;
 use crate::float;
 use crate::ir::{Graph, Op, PadMode, PoolKind, Range, Ranges, ResizeMode, TensorId, Unary};
-use histogram::Histogram;
 pub use histogram::Method;
+use histogram::{Histogram, Summary, CHUNK};
 
 /// The values of each activation on samples, from which a method chooses scales.
 #[derive(Clone, Debug)]
@@ -35,52 +35,46 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Runs the graph on samples: the values of the graph's inputs, in their order.
-    pub fn new(graph: &Graph, samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>) -> Result<Self, Error> {
+    /// Without values.
+    pub fn empty(graph: &Graph) -> Self {
         let count = graph.tensors.len();
         let (histograms, sums) = (vec![None; count], vec![None; count]);
-        let (sets, channels, outputs) = (Sets::new(graph), vec![Vec::new(); count], graph.outputs.clone());
-        let mut measured = Self { histograms, sums, sets, channels, outputs };
-        measured.extend(graph, samples)?;
+        Self {
+            histograms,
+            sums,
+            sets: Sets::new(graph),
+            channels: vec![Vec::new(); count],
+            outputs: graph.outputs.clone(),
+        }
+    }
+
+    /// Runs the graph on samples: the values of the graph's inputs, in their order.
+    pub fn new(graph: &Graph, samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>) -> Result<Self, Error> {
+        let mut measured = Self::empty(graph);
+        for sample in samples {
+            run(graph, &sample?, &mut [&mut measured])?;
+        }
         Ok(measured)
     }
 
-    /// Runs the graph on further samples.
-    pub fn extend(
-        &mut self,
-        graph: &Graph,
-        samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>,
-    ) -> Result<(), Error> {
-        for sample in samples {
-            let mut visit = |id: TensorId, values: &[f32]| self.add(graph, id, values);
-            float::run(graph, &sample?, &mut visit).map_err(Error::Sample)?;
-        }
-        for (tensor, histogram) in graph.tensors.iter().zip(&self.histograms) {
-            if histogram.as_ref().is_some_and(|histogram| !histogram.is_finite()) {
-                return Err(Error::NotFinite(tensor.name.clone()));
-            }
-        }
-        Ok(())
+    /// The same values without those of single channels, so that it cannot be equalised any more.
+    pub fn whole(&self) -> Self {
+        let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
+        Self { histograms, sums, sets, channels: vec![Vec::new(); self.channels.len()], outputs: self.outputs.clone() }
     }
 
-    fn add(&mut self, graph: &Graph, id: TensorId, values: &[f32]) {
-        self.histograms[id.0].get_or_insert_default().add(values);
+    fn add(&mut self, graph: &Graph, id: TensorId, values: &[f32], summaries: &[Summary]) {
+        self.histograms[id.0].get_or_insert_default().add(values, summaries);
         let Some([1, channels, height, width]) = graph.tensor(id).nchw() else { return };
         let (sums, count) = self.sums[id.0].get_or_insert_with(|| (vec![0.0; channels], 0));
-        let planes = values.par_chunks_exact(height * width);
-        sums.par_iter_mut().zip(planes).with_min_len(16).for_each(|(sum, plane)| {
-            *sum += plane.iter().map(|&value| f64::from(value)).sum::<f64>();
-        });
+        sums.iter_mut().zip(summaries).for_each(|(sum, summary)| *sum += summary.sum);
         *count += height * width;
         if self.sets.free(id) {
             let histograms = &mut self.channels[id.0];
             histograms.resize_with(channels, Histogram::of_channel);
-            let planes = values.par_chunks_exact(height * width);
-            histograms
-                .par_iter_mut()
-                .zip(planes)
-                .with_min_len(16)
-                .for_each(|(histogram, plane)| histogram.add_few(plane));
+            let planes = values.par_chunks_exact(height * width).zip(summaries);
+            let planes = histograms.par_iter_mut().zip(planes).with_min_len(16);
+            planes.for_each(|(histogram, (plane, summary))| histogram.add_few(plane, *summary));
         }
     }
 
@@ -94,9 +88,7 @@ impl Measured {
             return None;
         }
         let equalized = factors.apply(graph);
-        let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
-        let (none, outputs) = (vec![Vec::new(); graph.tensors.len()], self.outputs.clone());
-        let mut measured = Self { histograms, sums, sets, channels: none, outputs };
+        let mut measured = self.whole();
         measured.histograms.resize(equalized.tensors.len(), None);
         measured.sums.resize(equalized.tensors.len(), None);
         let values = measured.histograms.par_iter_mut().zip(&mut measured.sums).take(graph.tensors.len()).enumerate();
@@ -128,6 +120,28 @@ impl Measured {
         }
         ranges
     }
+}
+
+/// Runs a graph on a sample, the values of the graph's inputs, and adds the values of its activations to all of `to`. Returns its
+/// outputs.
+pub fn run(graph: &Graph, sample: &[Vec<f32>], to: &mut [&mut Measured]) -> Result<Vec<Vec<f32>>, Error> {
+    let mut visit = |id: TensorId, values: &[f32]| {
+        // Per channel, if there are channels.
+        let part = match graph.tensor(id).nchw() {
+            Some([1, _, height, width]) => height * width,
+            _ => CHUNK,
+        };
+        let parts = values.par_chunks(part).with_min_len(CHUNK.div_ceil(part));
+        let summaries: Vec<Summary> = parts.map(Summary::of).collect();
+        to.iter_mut().for_each(|measured| measured.add(graph, id, values, &summaries));
+    };
+    let outputs = float::run(graph, sample, &mut visit).map_err(Error::Sample)?;
+    for (k, tensor) in graph.tensors.iter().enumerate() {
+        if to.iter().filter_map(|measured| measured.histograms[k].as_ref()).any(|histogram| !histogram.is_finite()) {
+            return Err(Error::NotFinite(tensor.name.clone()));
+        }
+    }
+    Ok(outputs)
 }
 
 /// Measures the range of each activation on samples.

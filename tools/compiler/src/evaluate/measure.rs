@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
     use crate::calibrate::{self, measure, Method};
-    use crate::evaluate::judge::Judge;
+    use crate::evaluate::judge::{Judge, Limit};
     use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, Ranges, Unary};
     use crate::options::Options;
     use crate::pipeline::compile;
@@ -308,20 +308,19 @@ mod tests {
 
         let samples: Vec<Vec<Vec<f32>>> = (1..5).map(|seed| vec![numbers(seed, 8 * 12 * 12)]).collect();
         let values = calibrate::Measured::new(&graph, samples.iter().cloned().map(Ok)).unwrap();
-        let judge = Judge::new(&graph, samples, &Options::new(&NV_SMALL)).unwrap();
+        let expected = |sample: Vec<Vec<f32>>| (sample.clone(), float::run(&graph, &sample, &mut |_, _| {}).unwrap());
+        let judge = Judge::new(samples.into_iter().map(expected).collect(), &Options::new(&NV_SMALL));
         let decibels = |graph: &Graph, values: &calibrate::Measured| {
-            let noise = |&method: &Method| judge.noise(graph, &values.ranges(method), f64::INFINITY);
+            let noise = |&method: &Method| judge.noise(graph, &values.ranges(method), &Limit::new(f64::INFINITY));
             -10.0 * calibrate::METHODS.iter().map(noise).fold(f64::INFINITY, f64::min).log10()
         };
         let before = decibels(&graph, &values);
         // A network that is noisier than another one is not run to its end, and one that cannot be compiled has no measure.
         let ranges = values.ranges(Method::Max);
-        let noise = judge.noise(&graph, &ranges, f64::INFINITY);
-        assert!(
-            judge.noise(&graph, &ranges, noise * 1.01).is_finite()
-                && judge.noise(&graph, &ranges, noise / 2.0).is_infinite()
-        );
-        assert!(judge.noise(&graph, &Ranges::new(), f64::INFINITY).is_infinite());
+        let within = |ranges: &Ranges, most: f64| judge.noise(&graph, ranges, &Limit::new(most));
+        let noise = within(&ranges, f64::INFINITY);
+        assert!(within(&ranges, noise * 1.01).is_finite() && within(&ranges, noise / 2.0).is_infinite());
+        assert!(within(&Ranges::new(), f64::INFINITY).is_infinite());
         let (equalized, values) = values.equalized(&graph).unwrap();
         let after = decibels(&equalized, &values);
         assert!(after > before + 10.0, "{before} dB, {after} dB equalised");

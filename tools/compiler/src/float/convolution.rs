@@ -12,7 +12,7 @@ use crate::ir::Convolution;
 /// The greatest number of windows per block, for which the matrix of usual kernels fits the second-level cache.
 const BLOCK: usize = 512;
 
-/// The greatest number of kernels per thread. A layer with few windows has a single block of them.
+/// The least number of kernels per product. Each product sorts its windows anew.
 const KERNELS: usize = 64;
 
 /// `c[m x n] = a[m x k] * b[k x n]`. Lines of b are `b_stride` apart; those of a and c have no gaps.
@@ -79,6 +79,9 @@ pub(super) fn convolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize])
                 let data = &x[(n * channels + group * per_group) * height * width..][..per_group * height * width];
                 let weights = &weights[group * kernels_per_group * depth..][..kernels_per_group * depth];
                 let starts: Vec<usize> = (0..pixels).step_by(BLOCK).collect();
+                // Two products per thread at least.
+                let parts = (2 * rayon::current_num_threads()).div_ceil(starts.len().max(1));
+                let together = kernels_per_group.div_ceil(parts).max(KERNELS);
                 let block = |&start: &usize| {
                     let count = BLOCK.min(pixels - start);
                     let (columns, stride) = if plain {
@@ -87,19 +90,19 @@ pub(super) fn convolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize])
                         (Cow::from(columns(op, data, [height, width], out_width, start, count)), count)
                     };
                     let mut product_of = vec![0.0; kernels_per_group * count];
-                    let kernels = weights.par_chunks(KERNELS * depth);
-                    product_of.par_chunks_mut(KERNELS * count).zip(kernels).for_each(|(to, kernels)| {
+                    let kernels = weights.par_chunks(together * depth);
+                    product_of.par_chunks_mut(together * count).zip(kernels).for_each(|(to, kernels)| {
                         product(kernels, &columns, stride, to, [kernels.len() / depth, depth, count]);
                     });
                     (start, count, product_of)
                 };
                 let blocks: Vec<_> = starts.par_iter().map(block).collect();
                 let out = &mut out[(n * kernels + group * kernels_per_group) * pixels..][..kernels_per_group * pixels];
-                for (start, count, product_of) in blocks {
-                    for (to, from) in out.chunks_mut(pixels).zip(product_of.chunks(count)) {
-                        to[start..start + count].copy_from_slice(from);
+                out.par_chunks_mut(pixels).enumerate().with_min_len(16).for_each(|(k, out)| {
+                    for (start, count, product_of) in &blocks {
+                        out[*start..][..*count].copy_from_slice(&product_of[k * count..][..*count]);
                     }
-                }
+                });
             }
         }
     }
@@ -109,12 +112,10 @@ pub(super) fn convolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize])
 
 fn add_bias(out: &mut [f32], bias: Option<&[f32]>, pixels: usize) {
     let Some(bias) = bias else { return };
-    for (k, plane) in out.chunks_mut(pixels).enumerate() {
+    out.par_chunks_mut(pixels).enumerate().with_min_len(16).for_each(|(k, plane)| {
         let bias = bias[k % bias.len()];
-        for value in plane {
-            *value += bias;
-        }
-    }
+        plane.iter_mut().for_each(|value| *value += bias);
+    });
 }
 
 /// The inner product, in eight sums that the compiler keeps in vector registers.

@@ -10,13 +10,12 @@ mod values;
 mod window;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use rayon::prelude::*;
 
 pub use values::Values;
 
-use crate::ir::{infer, Binary, Graph, Op, Quantization, TensorId};
+use crate::ir::{infer, Binary, Graph, Op, Quantization, TensorId, Unary};
 
 /// Computes a network's outputs. `inputs` are the values of the graph's inputs, in their order. `visit` is called with
 /// the values of each input and of each node's output as soon as they are known.
@@ -34,7 +33,8 @@ pub fn run(
     for id in graph.nodes.iter().flat_map(|node| &node.inputs).chain(&graph.outputs) {
         readers[id.0] += 1;
     }
-    let mut known: Vec<Option<Arc<[f32]>>> = graph.tensors.iter().map(|tensor| tensor.constant.clone()).collect();
+    let mut known: Vec<Option<Vec<f32>>> = vec![None; graph.tensors.len()];
+    let constant = |id: TensorId| graph.constant(id).map(|values| &values[..]);
     for (&id, values) in graph.inputs.iter().zip(inputs) {
         let tensor = graph.tensor(id);
         if values.len() != tensor.elements() {
@@ -43,28 +43,31 @@ pub fn run(
         let mut values = values.clone();
         quantize(tensor.quantization.as_ref(), &tensor.shape, &mut values);
         visit(id, &values);
-        known[id.0] = Some(values.into());
+        known[id.0] = Some(values);
     }
     for node in &graph.nodes {
         graph.budget.check()?;
         let tensor = graph.tensor(node.output);
         let mut from = Vec::with_capacity(node.inputs.len());
         for &id in &node.inputs {
-            let values = known[id.0].as_deref();
+            let values = known[id.0].as_deref().or_else(|| constant(id));
             from.push((graph.shape(id), values.ok_or_else(|| format!("node {:?} stands too early", node.name))?));
         }
         let mut values = apply(&node.op, &from, &tensor.shape);
         quantize(tensor.quantization.as_ref(), &tensor.shape, &mut values);
         visit(node.output, &values);
-        known[node.output.0] = Some(values.into());
+        known[node.output.0] = Some(values);
         for id in &node.inputs {
             readers[id.0] -= 1;
-            if readers[id.0] == 0 && graph.tensor(*id).constant.is_none() {
+            if readers[id.0] == 0 {
                 known[id.0] = None;
             }
         }
     }
-    let output = |id: &TensorId| known[id.0].as_ref().map(|values| values.to_vec()).ok_or("an output is not computed");
+    let output = |id: &TensorId| {
+        let values = known[id.0].as_deref().or_else(|| constant(*id));
+        values.map(<[f32]>::to_vec).ok_or("an output is not computed")
+    };
     Ok(graph.outputs.iter().map(output).collect::<Result<_, _>>()?)
 }
 
@@ -125,6 +128,8 @@ pub fn apply(op: &Op, inputs: &[Values<'_>], shape: &[usize]) -> Vec<f32> {
         Op::Convolution(op) => convolution::convolve(op, inputs, shape),
         Op::Deconvolution(op, _) => convolution::deconvolve(op, inputs, shape),
         Op::Binary(op) => binary(*op, inputs[0], inputs[1], shape),
+        // Without a choice per element.
+        Op::Unary(Unary::Relu) => x.par_iter().with_min_len(4096).map(|&x| Unary::Relu.apply(x)).collect(),
         Op::Unary(unary) => x.par_iter().with_min_len(4096).map(|&x| unary.apply(x)).collect(),
         Op::PRelu => {
             let plane = (from[2..].iter().product::<usize>()).max(1);

@@ -468,6 +468,7 @@ impl Unary {
     }
 
     /// The function's value for x.
+    #[inline]
     pub fn apply(self, x: f32) -> f32 {
         let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
         // log(1 + exp(x)) without overflow.

@@ -15,7 +15,7 @@ use crate::numbers::quantizer::{
 };
 use crate::numbers::tables::Table;
 use crate::options::Bytes;
-use crate::quantize::{bias_values, exponent, round_plane, Factor, Granularity, LARGEST};
+use crate::quantize::{bias_values, exponent, round, round_plane, Factor, Granularity, LARGEST};
 use crate::target::{LARGEST_WIDE, PRA_TRUNCATE};
 
 /// The least factor. Kernels with smaller weights use fewer of their eight bits instead.
@@ -50,7 +50,7 @@ fn grid(kernel: &[f64]) -> Option<f64> {
     let largest = kernel.iter().fold(0f64, |largest, weight| largest.max(weight.abs()));
     let whole = |step: &f64| {
         let fits = |weight: &f64| {
-            let (steps, whole) = (weight / step, (weight / step).round());
+            let (steps, whole) = (weight / step, round(weight / step));
             (steps - whole).abs() < WHOLE && whole <= LARGEST
         };
         kernel.iter().all(fits)
@@ -91,21 +91,24 @@ impl Quantizer<'_> {
         let winograd = mode == Mode::Winograd;
         let wide = self.net.tensors[input].wide;
         let most = if wide { LARGEST_WIDE } else { LARGEST };
-        let real: Vec<f64> = conv.weights.iter().map(|&weight| f64::from(weight)).collect();
-        let real = if winograd { transformed(real) } else { real };
-        let each = real.len() / conv.kernels;
+        let transformed = winograd.then(|| transformed(conv.weights.iter().map(|&weight| f64::from(weight))));
+        let each = transformed.as_ref().map_or(conv.weights.len(), Vec::len) / conv.kernels;
         let per_group = channels / conv.op.group;
         let window = each / per_group;
-        // The contribution of each weight for an input that is 1 everywhere. Winograd's transform makes it zero, except 4 at (1,
-        // 1).
-        let ones = |at: usize| match (winograd, at % window) {
+        // The contribution of each weight of a window for an input that is 1 everywhere. Winograd's transform makes it zero, except 4
+        // at (1, 1).
+        let ones = |at: usize| match (winograd, at) {
             (false, _) => 1.0,
             (true, 5) => f64::from(PRA_TRUNCATE).exp2(),
             (true, _) => 0.0,
         };
-        let from = |at: usize| {
-            let (k, c) = (at / each, at % each / window);
-            k / (conv.kernels / conv.op.group) * per_group + c
+        // The first channel of a kernel's weights.
+        let first = |k: usize| k / (conv.kernels / conv.op.group) * per_group;
+        let real = |k: usize| -> Vec<f64> {
+            match &transformed {
+                Some(weights) => weights[k * each..][..each].to_vec(),
+                None => conv.weights[k * each..][..each].iter().map(|&weight| f64::from(weight)).collect(),
+            }
         };
         let (Scale { scale: mut own, zero }, mut converter) = (self.scales[input], None);
         let (relative, zeros) = match self.inputs.of(input) {
@@ -121,16 +124,26 @@ impl Quantizer<'_> {
         };
         let factor = converter.map_or(1.0, |converter| converter.factor());
         own /= factor;
-        let weights: Vec<f64> = real.iter().enumerate().map(|(at, &weight)| weight * relative[from(at)]).collect();
-        let kernels = || weights.chunks_exact(each);
-        let mut largest: Vec<f64> =
-            kernels().map(|kernel| kernel.iter().fold(0f64, |largest, &w| largest.max(w.abs()))).collect();
+        // The weights of a kernel for the integers of the input.
+        let kernel = |k: usize| {
+            let mut kernel = real(k);
+            for (plane, relative) in kernel.chunks_exact_mut(window).zip(&relative[first(k)..]) {
+                plane.iter_mut().for_each(|weight| *weight *= relative);
+            }
+            kernel
+        };
         // Kernels with the integers of a quantized model.
         let exact = !wide && !winograd && self.granularity == Granularity::Kernel;
-        let grids: Vec<Option<f64>> = kernels().map(|kernel| grid(kernel).filter(|_| exact)).collect();
-        for (largest, grid) in largest.iter_mut().zip(&grids) {
-            *largest = grid.map_or(*largest, |step| step * most);
-        }
+        let measured = (0..conv.kernels).into_par_iter().map(|k| {
+            let kernel = kernel(k);
+            let grid = grid(&kernel).filter(|_| exact);
+            let largest = kernel.iter().fold(0f64, |largest, &w| largest.max(w.abs()));
+            let sum = kernel.iter().map(|weight| weight.abs()).sum::<f64>();
+            (grid.map_or(largest, |step| step * most), grid, sum)
+        });
+        let measured: Vec<(f64, Option<f64>, f64)> = measured.collect();
+        let grids: Vec<Option<f64>> = measured.iter().map(|measured| measured.1).collect();
+        let mut largest: Vec<f64> = measured.iter().map(|measured| measured.0).collect();
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
         // The zero of the tensor that X2 adds. Behind a ReLU the output converter subtracts it (`added_last`).
         let added = match pipe.x2.map(|x2| &step.post_ops[x2]) {
@@ -151,10 +164,8 @@ impl Quantizer<'_> {
         let cacc = if wide {
             // The largest sum or bias of each kernel, in its steps.
             let input = if mode == Mode::Image { BYTES } else { LARGEST_WIDE + 1.0 };
-            let sums = kernels().zip(&largest).zip(&conv.bias).map(|((kernel, &largest), &bias)| {
-                let sum: f64 =
-                    kernel.iter().map(|weight| weight.abs()).sum::<f64>() * input + f64::from(bias.abs()) / own;
-                sum / (largest.max(over_all / SMALL_KERNEL) / most)
+            let sums = measured.iter().zip(&largest).zip(&conv.bias).map(|((&(.., sum), &largest), &bias)| {
+                (sum * input + f64::from(bias.abs()) / own) / (largest.max(over_all / SMALL_KERNEL) / most)
             });
             (exponent(sums.fold(1.0, f64::max) * ROUNDING) - SUM_BITS).max(0.0)
         } else {
@@ -205,21 +216,6 @@ impl Quantizer<'_> {
         // The weights are computed from the rounded factors, and not the factors from the weights.
         let steps: Vec<f64> =
             products.iter().map(|(factor, by)| factor * by / ONE * unit / truncate.exp2() / own).collect();
-        let stepped: Vec<f64> = weights.iter().enumerate().map(|(at, weight)| weight / steps[at / each]).collect();
-        let mut quantized = vec![0i16; stepped.len()];
-        // The transformed elements of a window are not alike.
-        let together = if winograd { 1 } else { window };
-        let kernels = stepped.par_chunks_exact(each).zip(quantized.par_chunks_exact_mut(each));
-        kernels.zip(&grids).for_each(|((kernel, integers), grid)| {
-            for (plane, integers) in kernel.chunks_exact(together).zip(integers.chunks_exact_mut(together)) {
-                if grid.is_some() {
-                    let integer = |value: &f64| value.round().clamp(-most - 1.0, most) as i16;
-                    integers.iter_mut().zip(plane).for_each(|(slot, value)| *slot = integer(value));
-                } else {
-                    round_plane(plane, most, integers);
-                }
-            }
-        });
         // An image's zero is subtracted when it is read, rounded to an integer. The remainder, or an input's zero that is not
         // subtracted, adds a constant to every sum, which the bias subtracts.
         let rests: Vec<f64> = zeros
@@ -231,22 +227,47 @@ impl Quantizer<'_> {
         // The mean change of the output by the rounding of weights.
         let original = self.copies.get(&input).copied().unwrap_or(input);
         let means = self.ranges.means(ir::TensorId(original)).filter(|means| means.len() == channels);
-        let sums: Vec<f64> = quantized
-            .par_chunks_exact(each)
-            .enumerate()
-            .map(|(k, kernel)| {
-                let (mut rest, mut change) = (0.0, 0.0);
-                for (at, &weight) in kernel.iter().enumerate() {
-                    let c = from(k * each + at);
-                    rest += f64::from(weight) * rests[c] * ones(at) / transform;
-                    if let Some(means) = means {
-                        let rounded = f64::from(weight) * steps[k] / relative[c];
-                        change += (real[k * each + at] - rounded) * f64::from(means[c]) * ones(at);
+        // The transformed elements of a window are not alike.
+        let together = if winograd { 1 } else { window };
+        let mut quantized = vec![0i16; conv.kernels * each];
+        let rounded = quantized.par_chunks_exact_mut(each).zip(&grids).zip(&steps).enumerate();
+        let sums = rounded.map(|(k, ((integers, grid), step))| {
+            let mut stepped = kernel(k);
+            stepped.iter_mut().for_each(|weight| *weight /= step);
+            for (plane, integers) in stepped.chunks_exact(together).zip(integers.chunks_exact_mut(together)) {
+                if grid.is_some() {
+                    let integer = |value: &f64| round(*value).clamp(-most - 1.0, most) as i16;
+                    integers.iter_mut().zip(plane).for_each(|(slot, value)| *slot = integer(value));
+                } else {
+                    round_plane(plane, most, integers);
+                }
+            }
+            let (mut rest, mut change) = (0.0, 0.0);
+            let real = real(k);
+            for (at, (plane, real)) in integers.chunks_exact(window).zip(real.chunks_exact(window)).enumerate() {
+                let c = first(k) + at;
+                if rests[c] != 0.0 {
+                    let products = plane.iter().enumerate().map(|(at, &weight)| (f64::from(weight), ones(at)));
+                    products.for_each(|(weight, ones)| rest += weight * rests[c] * ones / transform);
+                }
+                if let Some(means) = means {
+                    let mean = f64::from(means[c]);
+                    let changes = plane.iter().zip(real).map(|(&weight, real)| {
+                        let rounded = f64::from(weight) * step;
+                        // A division takes longer than all the rest.
+                        (real - if relative[c].to_bits() == 1f64.to_bits() { rounded } else { rounded / relative[c] })
+                            * mean
+                    });
+                    if winograd {
+                        changes.enumerate().for_each(|(at, by)| change += by * ones(at));
+                    } else {
+                        changes.for_each(|by| change += by);
                     }
                 }
-                (f64::from(conv.bias[k]) + change + added) / (own * steps[k]) - rest
-            })
-            .collect();
+            }
+            (f64::from(conv.bias[k]) + change + added) / (own * step) - rest
+        });
+        let sums: Vec<f64> = sums.collect();
         let (bias, bias_shift) = bias_values(&name, &sums)?;
         let remainder = |k: usize| (sums[k] - f64::from(bias[k]) * f64::from(bias_shift).exp2()) * factors[k];
         let remainders = (0..conv.kernels).map(|k| (remainder(k) / truncate.exp2()).round() as i16).collect();
