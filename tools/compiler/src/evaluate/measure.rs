@@ -517,7 +517,9 @@ mod tests {
             let sample = |seed| vec![numbers(seed, 8 * 12 * 12).iter().map(|value| value * size).collect()];
             let samples: Vec<Vec<Vec<f32>>> = (1..3).map(sample).collect();
             let (compiled, outputs) = both(&graph, &samples, &Options::new(&NV_FULL));
-            assert_eq!(compiled.steps.tables.len(), 1);
+            if size > 1.0 {
+                assert_eq!(compiled.steps.tables.len(), 1);
+            }
             assert!(decibels(&outputs) > 38.0, "{size}: {}", decibels(&outputs));
         }
     }
