@@ -78,7 +78,9 @@ impl Summary {
             }
         };
         let (all, rest) = values.as_chunks::<LANES>();
-        all.iter().for_each(|values| add(values));
+        for values in all {
+            add(values);
+        }
         add(rest);
         let sum: f64 = sums.iter().sum();
         let min = if sum.is_nan() { f32::NEG_INFINITY } else { min.into_iter().fold(f32::INFINITY, f32::min) };

@@ -58,6 +58,7 @@ impl Measured {
     }
 
     /// The same values without those of single channels, so that it cannot be equalised any more.
+    #[must_use]
     pub fn whole(&self) -> Self {
         let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
         Self { histograms, sums, sets, channels: vec![Vec::new(); self.channels.len()], outputs: self.outputs.clone() }
@@ -133,7 +134,9 @@ pub fn run(graph: &Graph, sample: &[Vec<f32>], to: &mut [&mut Measured]) -> Resu
         };
         let parts = values.par_chunks(part).with_min_len(CHUNK.div_ceil(part));
         let summaries: Vec<Summary> = parts.map(Summary::of).collect();
-        to.iter_mut().for_each(|measured| measured.add(graph, id, values, &summaries));
+        for measured in to.iter_mut() {
+            measured.add(graph, id, values, &summaries);
+        }
     };
     let outputs = float::run(graph, sample, &mut visit).map_err(Error::Sample)?;
     for (k, tensor) in graph.tensors.iter().enumerate() {

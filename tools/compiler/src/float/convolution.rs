@@ -114,7 +114,9 @@ fn add_bias(out: &mut [f32], bias: Option<&[f32]>, pixels: usize) {
     let Some(bias) = bias else { return };
     out.par_chunks_mut(pixels).enumerate().with_min_len(16).for_each(|(k, plane)| {
         let bias = bias[k % bias.len()];
-        plane.iter_mut().for_each(|value| *value += bias);
+        for value in plane.iter_mut() {
+            *value += bias;
+        }
     });
 }
 

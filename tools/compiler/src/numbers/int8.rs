@@ -128,7 +128,9 @@ impl Quantizer<'_> {
         let kernel = |k: usize| {
             let mut kernel = real(k);
             for (plane, relative) in kernel.chunks_exact_mut(window).zip(&relative[first(k)..]) {
-                plane.iter_mut().for_each(|weight| *weight *= relative);
+                for weight in plane {
+                    *weight *= relative;
+                }
             }
             kernel
         };
@@ -233,7 +235,9 @@ impl Quantizer<'_> {
         let rounded = quantized.par_chunks_exact_mut(each).zip(&grids).zip(&steps).enumerate();
         let sums = rounded.map(|(k, ((integers, grid), step))| {
             let mut stepped = kernel(k);
-            stepped.iter_mut().for_each(|weight| *weight /= step);
+            for weight in &mut stepped {
+                *weight /= step;
+            }
             for (plane, integers) in stepped.chunks_exact(together).zip(integers.chunks_exact_mut(together)) {
                 if grid.is_some() {
                     let integer = |value: &f64| round(*value).clamp(-most - 1.0, most) as i16;
