@@ -95,6 +95,31 @@ pub enum Block {
     Rbk,
 }
 
+/// A block's table of this name.
+macro_rules! table_of {
+    ($block:expr, $table:ident) => {
+        match $block {
+            Block::Cfgrom => cfgrom::$table,
+            Block::Glb => glb::$table,
+            Block::Mcif => mcif::$table,
+            Block::Cvif => cvif::$table,
+            Block::Bdma => bdma::$table,
+            Block::Cdma => cdma::$table,
+            Block::Csc => csc::$table,
+            Block::CmacA => cmac_a::$table,
+            Block::CmacB => cmac_b::$table,
+            Block::Cacc => cacc::$table,
+            Block::SdpRdma => sdp_rdma::$table,
+            Block::Sdp => sdp::$table,
+            Block::PdpRdma => pdp_rdma::$table,
+            Block::Pdp => pdp::$table,
+            Block::CdpRdma => cdp_rdma::$table,
+            Block::Cdp => cdp::$table,
+            Block::Rbk => rbk::$table,
+        }
+    };
+}
+
 impl Block {
     /// Every block.
     pub const ALL: [Self; 17] = [
@@ -182,48 +207,12 @@ impl Block {
 
     /// The block's registers in address order.
     pub const fn registers(self) -> &'static [Described] {
-        match self {
-            Self::Cfgrom => cfgrom::ALL,
-            Self::Glb => glb::ALL,
-            Self::Mcif => mcif::ALL,
-            Self::Cvif => cvif::ALL,
-            Self::Bdma => bdma::ALL,
-            Self::Cdma => cdma::ALL,
-            Self::Csc => csc::ALL,
-            Self::CmacA => cmac_a::ALL,
-            Self::CmacB => cmac_b::ALL,
-            Self::Cacc => cacc::ALL,
-            Self::SdpRdma => sdp_rdma::ALL,
-            Self::Sdp => sdp::ALL,
-            Self::PdpRdma => pdp_rdma::ALL,
-            Self::Pdp => pdp::ALL,
-            Self::CdpRdma => cdp_rdma::ALL,
-            Self::Cdp => cdp::ALL,
-            Self::Rbk => rbk::ALL,
-        }
+        table_of!(self, ALL)
     }
 
     /// The block's registers in address order, without their names, which a program for a small memory leaves out.
     pub const fn plain_registers(self) -> &'static [Register] {
-        match self {
-            Self::Cfgrom => cfgrom::REGISTERS,
-            Self::Glb => glb::REGISTERS,
-            Self::Mcif => mcif::REGISTERS,
-            Self::Cvif => cvif::REGISTERS,
-            Self::Bdma => bdma::REGISTERS,
-            Self::Cdma => cdma::REGISTERS,
-            Self::Csc => csc::REGISTERS,
-            Self::CmacA => cmac_a::REGISTERS,
-            Self::CmacB => cmac_b::REGISTERS,
-            Self::Cacc => cacc::REGISTERS,
-            Self::SdpRdma => sdp_rdma::REGISTERS,
-            Self::Sdp => sdp::REGISTERS,
-            Self::PdpRdma => pdp_rdma::REGISTERS,
-            Self::Pdp => pdp::REGISTERS,
-            Self::CdpRdma => cdp_rdma::REGISTERS,
-            Self::Cdp => cdp::REGISTERS,
-            Self::Rbk => rbk::REGISTERS,
-        }
+        table_of!(self, REGISTERS)
     }
 }
 
