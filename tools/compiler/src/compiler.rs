@@ -311,7 +311,6 @@ impl Compiler {
         let equalized = if even { all.equalized(graph) } else { None };
         let only = self.method.filter(|_| equalized.is_none());
         // The scales are those of all samples. A single sample is both halves.
-        let (one, mut other) = (all.whole(), Measured::empty(graph));
         let single = list.len() == 1;
         if let Some(method) = only {
             if !single {
@@ -319,8 +318,12 @@ impl Compiler {
             }
             return Ok(same(complete(graph, &given, &all, method)));
         }
-        let second =
-            if single { run(&halves[1], &mut [&mut other])? } else { run(&halves[1], &mut [&mut other, &mut all])? };
+        let (one, mut other) = (all.whole(), Measured::empty(graph));
+        let mut to = vec![&mut other];
+        if !single {
+            to.push(&mut all);
+        }
+        let second = run(&halves[1], &mut to)?;
         let options = self.options(graph)?;
         let judges = [second, first].map(|samples| Judge::new(samples, &options));
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
