@@ -232,6 +232,15 @@ impl Builder {
     fn rarer(&mut self, from: TensorId) -> Option<TensorId> {
         let [c, h, w] = self.shape(from);
         match self.random.below(8) {
+            0 => self.dilated_pool(from),
+            1 => self.resized(from),
+            2 => {
+                let shape = self.random.pick(&[[1, c, h, w], [1, 1, h, w], [1, c, 1, w], [1, 1, h, 1]]);
+                let constant = self.constant(&shape, 0.5, 0.3);
+                let binary = self.random.pick(&[Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min]);
+                let inputs = if self.random.one_in(2) { [from, constant] } else { [constant, from] };
+                self.add(Op::Binary(binary), &inputs)
+            }
             4 => {
                 // Lines and columns of a constant.
                 let mode = PadMode::Constant(self.random.real());
@@ -262,15 +271,6 @@ impl Builder {
                 self.add(Op::Binary(Binary::Mul), &[from, scale])
             }
             7 => self.add(Op::Softmax { axis: 1 }, &[from]),
-            0 => self.dilated_pool(from),
-            1 => self.resized(from),
-            2 => {
-                let shape = self.random.pick(&[[1, c, h, w], [1, 1, h, w], [1, c, 1, w], [1, 1, h, 1]]);
-                let constant = self.constant(&shape, 0.5, 0.3);
-                let binary = self.random.pick(&[Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min]);
-                let inputs = if self.random.one_in(2) { [from, constant] } else { [constant, from] };
-                self.add(Op::Binary(binary), &inputs)
-            }
             _ => {
                 // A comparison with a constant, alone or choosing.
                 let at = self.random.real() / 2.0;
