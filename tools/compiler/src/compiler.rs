@@ -292,6 +292,11 @@ impl Compiler {
         let complete = |graph: &Graph, given: &Ranges, measured: &Measured, method: Method| {
             calibrate::complete(graph, given.clone(), Some(&measured.ranges(method)))
         };
+        let doubted = |mut ranges: Ranges, all: &Measured| {
+            let order: Vec<_> = halves.iter().flatten().map(|(_, path)| path.as_path()).collect();
+            ranges.doubts = all.uncommon(graph).map(|found| found.text(graph, &order)).into_iter().collect();
+            ranges
+        };
         // Runs a half, and keeps the samples on which the other half's scales are compared.
         let run = |half: &[(usize, &PathBuf)], to: &mut [&mut Measured]| {
             let held = HELD_OUT.min(half.len());
@@ -316,7 +321,7 @@ impl Compiler {
             if !single {
                 run(&halves[1], &mut [&mut all])?;
             }
-            return Ok(same(complete(graph, &given, &all, method)));
+            return Ok(same(doubted(complete(graph, &given, &all, method), &all)));
         }
         let (one, mut other) = (all.whole(), Measured::empty(graph));
         let mut to = vec![&mut other];
@@ -348,10 +353,10 @@ impl Compiler {
             let halves = [&a, &b].map(|(graph, measured)| (graph, measured));
             best("equalisation", halves, &Ranges::new(), noise * MAX_NOISE_RATIO).1
         });
-        let own = complete(graph, &given, &all, method);
+        let own = doubted(complete(graph, &given, &all, method), &all);
         let better = better.and_then(|method| Some((method, all.equalized(graph)?)));
         if let Some((method, (graph, equalized))) = better {
-            let ranges = complete(&graph, &Ranges::new(), &equalized, method);
+            let ranges = doubted(complete(&graph, &Ranges::new(), &equalized, method), &all);
             return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });
         }
         Ok(same(own))

@@ -11,6 +11,8 @@ pub mod table;
 
 pub use error::Error;
 
+use std::path::Path;
+
 use rayon::prelude::*;
 
 use crate::bounds::bounds_from;
@@ -32,6 +34,46 @@ pub struct Measured {
     channels: Vec<Vec<Histogram>>,
     /// The graph's outputs.
     outputs: Vec<TensorId>,
+    /// The largest magnitude of each tensor on each sample.
+    peaks: Vec<Vec<f32>>,
+}
+
+/// A sample is uncommon if a tensor has values this many times those of most samples.
+const UNCOMMON: f32 = 8.0;
+
+/// With fewer samples none is uncommon.
+const FEW: usize = 4;
+
+/// How many samples a warning names.
+const NAMED: usize = 4;
+
+/// Samples on which a tensor has far larger values than on most.
+pub struct Uncommon {
+    /// The tensor with the largest ratio of them.
+    pub tensor: TensorId,
+    /// Its largest magnitude on the median sample.
+    pub usual: f32,
+    /// Its largest magnitude on all samples.
+    pub largest: f32,
+    /// The numbers of the samples, in the order in which they were run.
+    pub samples: Vec<usize>,
+}
+
+impl Uncommon {
+    /// A warning. `files` are those of the samples, in the order in which they were run.
+    pub fn text(&self, graph: &Graph, files: &[&Path]) -> String {
+        let Self { tensor, usual, largest, samples } = self;
+        let mut names: Vec<_> = samples.iter().take(NAMED).map(|&at| files[at].display().to_string()).collect();
+        if samples.len() > NAMED {
+            names.push(format!("{} more", samples.len() - NAMED));
+        }
+        format!(
+            "\"{}\" has values up to {largest} on {}, and up to {usual} on most samples, so that the steps of int8 may be too \
+             coarse for most: leave out samples that are not typical",
+            graph.tensor(*tensor).name,
+            names.join(", ")
+        )
+    }
 }
 
 impl Measured {
@@ -45,6 +87,7 @@ impl Measured {
             sets: Sets::new(graph),
             channels: vec![Vec::new(); count],
             outputs: graph.outputs.clone(),
+            peaks: vec![Vec::new(); count],
         }
     }
 
@@ -61,10 +104,31 @@ impl Measured {
     #[must_use]
     pub fn whole(&self) -> Self {
         let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
-        Self { histograms, sums, sets, channels: vec![Vec::new(); self.channels.len()], outputs: self.outputs.clone() }
+        let (channels, outputs, peaks) =
+            (vec![Vec::new(); self.channels.len()], self.outputs.clone(), self.peaks.clone());
+        Self { histograms, sums, sets, channels, outputs, peaks }
+    }
+
+    /// The samples whose values make the steps of int8 too coarse for the others. Bounded functions such as a sigmoid are often near
+    /// zero, so that only outputs of convolutions count.
+    pub fn uncommon(&self, graph: &Graph) -> Option<Uncommon> {
+        let convolutions =
+            graph.nodes.iter().filter(|node| matches!(node.op, Op::Convolution(_) | Op::Deconvolution(..)));
+        let found = convolutions.filter_map(|node| {
+            let peaks = &self.peaks[node.output.0];
+            let mut sorted = peaks.clone();
+            sorted.sort_unstable_by(f32::total_cmp);
+            let (usual, largest) = (*sorted.get(sorted.len() / 2)?, *sorted.last()?);
+            let samples = (0..peaks.len()).filter(|&at| peaks[at] > UNCOMMON * usual).collect();
+            let found = Uncommon { tensor: node.output, usual, largest, samples };
+            (peaks.len() >= FEW && usual > 0.0 && largest > UNCOMMON * usual).then_some(found)
+        });
+        found.max_by(|a, b| (a.largest / a.usual).total_cmp(&(b.largest / b.usual)))
     }
 
     fn add(&mut self, graph: &Graph, id: TensorId, values: &[f32], summaries: &[Summary]) {
+        let peak = |summary: &Summary| summary.max.max(-summary.min);
+        self.peaks[id.0].push(summaries.iter().map(peak).fold(0.0, f32::max));
         self.histograms[id.0].get_or_insert_default().add(values, summaries);
         let Some([1, channels, height, width]) = graph.tensor(id).nchw() else { return };
         let (sums, count) = self.sums[id.0].get_or_insert_with(|| (vec![0.0; channels], 0));

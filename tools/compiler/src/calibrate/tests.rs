@@ -4,7 +4,7 @@
 #![allow(clippy::float_cmp)]
 
 use crate::calibrate::*;
-use crate::ir::{zero_point, Quantization};
+use crate::ir::{zero_point, Convolution, Padding, Quantization};
 
 /// relu(x), followed by a softmax.
 fn graph() -> Graph {
@@ -97,6 +97,26 @@ fn the_least_square_error_is_least() {
             error(threshold / 127.0)
         );
     }
+}
+
+#[test]
+fn samples_with_far_larger_values_are_named() {
+    let mut graph = Graph::new("test");
+    let x = graph.input("x", &[1, 1, 10, 100]).unwrap();
+    let weights = graph.add_constant("weights", &[1, 1, 1, 1], vec![2.0]).unwrap();
+    let op = Convolution { group: 1, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
+    let y = graph.add("y", Op::Convolution(op), &[x, weights], "y").unwrap();
+    graph.outputs.push(y);
+    let files = ["a.npy", "b.npy", "c.npy", "d.npy", "e.npy"].map(Path::new);
+    let told = |largest: [f32; 5]| {
+        let samples = largest.map(|largest| Ok(vec![sample(largest)]));
+        Measured::new(&graph, samples).unwrap().uncommon(&graph).map(|found| found.text(&graph, &files))
+    };
+    assert_eq!(told([2.0, 3.0, 15.0, 2.0, 4.0]), None);
+    let text = told([2.0, 30.0, 2.0, 17.0, 2.0]).unwrap();
+    assert!(text.starts_with("\"y\" has values up to 60 on b.npy, d.npy, and up to 4 on most samples"), "{text}");
+    // Of a few samples none is usual.
+    assert!(Measured::new(&graph, [2.0, 2.0, 90.0].map(|x| Ok(vec![sample(x)]))).unwrap().uncommon(&graph).is_none());
 }
 
 #[test]

@@ -83,6 +83,8 @@ impl Range {
 pub struct Ranges {
     ranges: Vec<Option<Range>>,
     means: Vec<Option<Arc<[f32]>>>,
+    /// What the samples show to be doubtful: the compilation warns of it.
+    pub doubts: Vec<String>,
 }
 
 impl Ranges {

@@ -39,7 +39,7 @@ pub(crate) fn doubts(
     tables: &[(String, f64)],
     precision: Precision,
 ) -> Vec<String> {
-    let mut doubts = Vec::new();
+    let mut doubts = ranges.doubts.clone();
     let wide = |(id, tensor): &(usize, &ir::Tensor)| {
         let is_wide = tensor.quantization.as_ref().is_some_and(ir::Quantization::is_wide);
         is_wide && tensor.constant.is_none() && !net.tensors[*id].wide
