@@ -3,7 +3,7 @@
 //! The order of the passes: from a graph to a loadable.
 //!
 //! ```text
-//! Graph, Ranges ─separable→ Graph ─build→ Net ─siblings, fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales
+//! Graph, Ranges ─separable, strided→ Graph ─build→ Net ─siblings, fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales
 //!   ─numbers→ Numbers ─lower(bands)→ Program ─fly, pictures, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
 //! ```
 //!
@@ -39,6 +39,7 @@ use crate::passes::place::place;
 use crate::passes::scales::{scales, unsaturated};
 use crate::passes::separable;
 use crate::passes::siblings::siblings;
+use crate::passes::strided;
 use crate::passes::widen::widen;
 use crate::schedule::cost::{Cost, Sram};
 use crate::schedule::memory::Plan;
@@ -84,9 +85,14 @@ pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Obse
 
 /// Compiles a graph whose batch, if it has one, becomes channels.
 fn at_once(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_>) -> Result<Compiled, Error> {
-    let separable = options.optimize == Optimize::Time && options.wide.is_empty();
-    let joined = if separable { separable::join(graph, |pair| cycles(pair, options)) } else { None };
-    passes(joined.as_ref().unwrap_or(graph), ranges, options, observe)
+    if options.optimize != Optimize::Time || !options.wide.is_empty() {
+        return passes(graph, ranges, options, observe);
+    }
+    let joined = separable::join(graph, |pair| cycles(pair, options));
+    let graph = joined.as_ref().unwrap_or(graph);
+    let moved = strided::move_up(graph, ranges, |part| cycles(part, options));
+    let (graph, ranges) = moved.as_ref().map_or((graph, ranges), |(graph, ranges)| (graph, ranges));
+    passes(graph, ranges, options, observe)
 }
 
 /// The estimated cycles of a graph, whatever its numbers.
