@@ -231,7 +231,7 @@ impl Builder {
     /// Operators that few networks have.
     fn rarer(&mut self, from: TensorId) -> Option<TensorId> {
         let [c, h, w] = self.shape(from);
-        match self.random.below(8) {
+        match self.random.below(9) {
             0 => self.dilated_pool(from),
             1 => self.resized(from),
             2 => {
@@ -271,6 +271,13 @@ impl Builder {
                 self.add(Op::Binary(Binary::Mul), &[from, scale])
             }
             7 => self.add(Op::Softmax { axis: 1 }, &[from]),
+            8 => {
+                // The start of a stage of ResNet v1.
+                let stride = [self.random.between(1, 3), self.random.between(1, 3)];
+                let kernels = self.random.between(1, 12);
+                let [main, shortcut] = [(); 2].map(|()| self.strided_1x1(from, kernels, stride));
+                self.add(Op::Binary(Binary::Add), &[main?, shortcut?])
+            }
             _ => {
                 // A comparison with a constant, alone or choosing.
                 let at = self.random.real() / 2.0;
@@ -418,10 +425,13 @@ impl Builder {
 
     /// Adds a convolution of 1 x 1.
     pub fn convolution_1x1(&mut self, from: TensorId, kernels: usize) -> Option<TensorId> {
+        self.strided_1x1(from, kernels, [1; 2])
+    }
+
+    fn strided_1x1(&mut self, from: TensorId, kernels: usize, stride: [usize; 2]) -> Option<TensorId> {
         let [c, ..] = self.shape(from);
         let weights = self.constant(&[kernels, c, 1, 1], 1.7 / (c as f32).sqrt(), 0.0);
-        let op =
-            Convolution { group: 1, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
+        let op = Convolution { group: 1, kernel: [1; 2], stride, dilation: [1; 2], padding: Padding::default() };
         self.add(Op::Convolution(op), &[from, weights])
     }
 }

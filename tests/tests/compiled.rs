@@ -20,6 +20,7 @@ use nvdla_compiler::ir::{
 use nvdla_compiler::net::step::{Kind, Step};
 use nvdla_compiler::options::{Bytes, Optimize, Options, Winograd};
 use nvdla_compiler::output::compiled::Compiled;
+use nvdla_compiler::passes::strided;
 use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::quantize::Granularity;
 use nvdla_compiler::simplify::simplify;
@@ -206,6 +207,43 @@ fn equalised_graphs_compute_the_same() {
     });
     println!("{changed} graphs are equalised");
     assert!(changed * 4 > count, "only {changed} graphs are equalised");
+}
+
+/// Graphs with two convolutions of 1 x 1 in strides at their end, from which strides move up as far as they can, compute the same.
+#[test]
+fn graphs_whose_strides_move_up_compute_the_same() {
+    let mut changed = 0;
+    let count = for_each_graph(60, |seed| {
+        let (mut graph, _) = random_graph(seed, &NV_FULL);
+        let stride = [1 + seed as usize % 3, 2];
+        let op = Convolution { group: 1, kernel: [1; 2], stride, dilation: [1; 2], padding: Padding::default() };
+        let last = graph.outputs[0];
+        let channels = graph.shape(last)[1];
+        let weights = (0..2 * channels).map(|k| (k % 7) as f32 / 7.0 - 0.4).collect::<Vec<_>>();
+        let weights = graph.add_constant("the last weights", &[2, channels, 1, 1], weights).unwrap();
+        let mut end = |name: &str| graph.add(name, Op::Convolution(op), &[last, weights], name).unwrap();
+        graph.outputs = [end("main"), end("shortcut")].to_vec();
+        let mut slow = false;
+        let always = |_: &Graph| {
+            slow = !slow;
+            Some(u64::from(!slow))
+        };
+        let Some((moved, _)) = strided::move_up(&graph, &Ranges::new(), always) else { return };
+        moved.check().unwrap();
+        let mut random = Random::new(seed + 5000);
+        let values = |id: &TensorId| (0..graph.tensor(*id).elements()).map(|_| random.real()).collect();
+        let inputs: Vec<Vec<f32>> = graph.inputs.iter().map(values).collect();
+        let run = |graph: &Graph| float::run(graph, &inputs, &mut |_, _| {}).unwrap();
+        for (found, expected) in run(&moved).iter().zip(&run(&graph)) {
+            let largest = expected.iter().fold(1e-3f32, |largest, value| largest.max(value.abs()));
+            let same =
+                found.iter().zip(expected).all(|(a, b)| (a - b).abs() <= 1e-4 * largest || a.to_bits() == b.to_bits());
+            assert!(same, "graph {seed} computes other values");
+        }
+        changed += 1;
+    });
+    println!("strides move up in {changed} graphs");
+    assert!(changed * 4 > count, "strides move up in {changed} graphs only");
 }
 
 /// Mixed precision: a part of the layers in int16. A graph that compiles in int8 also compiles in mixed precision.
@@ -1123,31 +1161,38 @@ fn winograd_is_exact() {
     }
 }
 
-/// The weights of depthwise convolutions are compressed on the configuration that has compression, and on no other.
+/// The weights of depthwise convolutions are compressed on the configuration that has compression, where they are many beside the
+/// input, and on no other.
 #[test]
 fn depthwise_weights_are_compressed() {
     // The second has input in several bands, the third more channels per group.
-    for (config, channels, lines, per_group) in
-        [(&NV_FULL, 96, 20, 1), (&NV_FULL, 128, 100, 1), (&NV_FULL, 64, 9, 4), (&NV_LARGE, 96, 20, 1)]
-    {
+    for (config, channels, lines, per_group, kernel, compressed) in [
+        (&NV_FULL, 96, 10, 1, 3, true),
+        (&NV_FULL, 64, 340, 1, 13, true),
+        (&NV_FULL, 64, 9, 4, 3, true),
+        (&NV_FULL, 96, 100, 1, 3, false),
+        (&NV_LARGE, 96, 10, 1, 3, false),
+    ] {
         let mut builder = Builder::new("depthwise", 6);
         let data = builder.graph.input("data", &[1, channels, lines, 50]).unwrap();
         let op = Convolution {
             group: channels / per_group,
-            kernel: [3; 2],
+            kernel: [kernel; 2],
             stride: [2, 1],
             dilation: [1; 2],
             padding: Padding { top: 1, left: 1, bottom: 1, right: 1 },
         };
-        let weights = builder.constant(&[channels, per_group, 3, 3], 0.1, 0.02);
+        let weights = builder.constant(&[channels, per_group, kernel, kernel], 0.1, 0.02);
         let bias = builder.constant(&[channels], 0.3, 0.0);
         let sums = builder.add(Op::Convolution(op), &[data, weights, bias]).unwrap();
         builder.graph.outputs.push(sums);
         let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
         for operation in compiled.report.operations.iter().filter(|operation| operation.unit == "CONV") {
-            let plain = u64::from(operation.input[0] * operation.output[0] * 9);
-            assert_eq!(operation.weights < plain, config.weight_compression, "{} of {plain} bytes", operation.weights);
+            let plain = u64::from(operation.input[0] * operation.output[0]) * (kernel * kernel) as u64;
+            assert_eq!(operation.weights < plain, compressed, "{} of {plain} bytes", operation.weights);
         }
+        let bands = compiled.report.operations.iter().filter(|operation| operation.unit == "CONV").count();
+        assert!(lines < 340 || bands > channels / 32, "{bands} operations");
         check(&compiled, config, &mut Random::new(7), "depthwise");
     }
 }

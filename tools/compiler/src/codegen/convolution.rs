@@ -39,6 +39,11 @@ use crate::target::{
 /// The number of sizes of blocks that are tried so that several pictures share the weights of each.
 const SHARED_BLOCKS: usize = 3;
 
+/// Beside an input of so many elements, whose bands are worth while, weights are compressed only if that saves at least as many bytes
+/// as one in [`LEAST_SAVED`] of them.
+const FOR_BANDS: u64 = 1 << 16;
+const LEAST_SAVED: u64 = 4;
+
 /// A convolution's windows along both axes: lines, columns.
 fn axes(conv: &Convolution, input: &View, output: &View) -> [Axis; 2] {
     let planes = [input, output].map(|view| [view.height, view.width]);
@@ -269,8 +274,8 @@ impl Lowering<'_> {
         Ok(parts)
     }
 
-    /// The compressed weights of a part, and its tiles with the banks that these take. `None` if they take more time, or do not
-    /// save bytes. Blocks of groups gain, because their weights are zero between the groups; other trained weights are seldom
+    /// The compressed weights of a part, and its tiles with the banks that these take. `None` if they take more time, or save few
+    /// bytes beside those of the input: bands of lines share plain weights only ([`prefetch`]). Blocks of groups gain, because their weights are zero between the groups; other trained weights are seldom
     /// zero.
     ///
     /// The mask takes a bank of the convolution buffer, and the other banks hold the compressed weights (register manual,
@@ -289,6 +294,11 @@ impl Lowering<'_> {
         weights.truncate(sizes.weights as usize);
         let (plain_bytes, weight_bytes) = (packed.len() as u64, sizes.weights + sizes.wmb + sizes.wgs);
         if weight_bytes >= plain_bytes {
+            return None;
+        }
+        let input = |tile: &Tile| u64::from(part.kernel[0] * tile.y.input_count * tile.x.input_count);
+        let input: u64 = part.tiles.iter().map(input).sum();
+        if input >= FOR_BANDS && plain_bytes - weight_bytes < input / LEAST_SAVED {
             return None;
         }
         let groups = wgs.chunks_exact(4).take(layout.groups() as usize);

@@ -11,5 +11,5 @@ pub mod place;
 pub mod scales;
 pub(crate) mod separable;
 pub(crate) mod siblings;
-pub(crate) mod strided;
+pub mod strided;
 pub mod widen;

@@ -10,7 +10,7 @@ use crate::ir::{Convolution, Graph, Node, Op, Padding, Pool, Ranges, Tensor, Ten
 
 /// The graph in which strides have moved up wherever `cycles` says that this takes less time, and its ranges. None if there is no
 /// such place. `cycles` estimates a small graph.
-pub(crate) fn move_up(
+pub fn move_up(
     graph: &Graph,
     ranges: &Ranges,
     mut cycles: impl FnMut(&Graph) -> Option<u64>,
