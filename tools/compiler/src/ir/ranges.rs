@@ -81,7 +81,7 @@ impl Range {
 /// The range of each tensor of a graph, and the mean of each channel if it was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranges {
-    ranges: Vec<Option<Range>>,
+    tensors: Vec<Option<Range>>,
     means: Vec<Option<Arc<[f32]>>>,
     /// What the samples show to be doubtful: the compilation warns of it.
     pub doubts: Vec<String>,
@@ -95,12 +95,12 @@ impl Ranges {
 
     /// The range of a tensor. None for constants, and for tensors that were not measured.
     pub fn get(&self, id: TensorId) -> Option<&Range> {
-        self.ranges.get(id.0)?.as_ref()
+        self.tensors.get(id.0)?.as_ref()
     }
 
     /// Sets the range of a tensor.
     pub fn set(&mut self, id: TensorId, range: Range) {
-        put(&mut self.ranges, id, range);
+        put(&mut self.tensors, id, range);
     }
 
     /// The mean of each channel of a tensor.

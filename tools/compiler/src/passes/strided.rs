@@ -4,6 +4,7 @@
 //! of 1 x 1 in strides of two. The stride moves up through sums, functions and convolutions of 1 x 1 to the convolution or pooling
 //! that makes the values, which then makes no others. An operand that others read as a whole is sliced.
 
+use std::collections::hash_map::Entry;
 use std::collections::HashMap;
 
 use crate::ir::{Convolution, Graph, Node, Op, Padding, Pool, Ranges, Tensor, TensorId};
@@ -106,15 +107,17 @@ fn part(graph: &Graph, nodes: &[usize]) -> Option<Graph> {
     for node in nodes.iter().map(|&k| &graph.nodes[k]) {
         let mut inputs = Vec::new();
         for &id in &node.inputs {
-            if !known.contains_key(&id) {
-                let Tensor { name, shape, .. } = graph.tensor(id);
-                let added = match graph.constant(id) {
-                    Some(values) => new.add_constant(name, shape, values.clone()),
-                    None => new.input(name, shape),
-                };
-                known.insert(id, added.ok()?);
-            }
-            inputs.push(known[&id]);
+            inputs.push(match known.entry(id) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(place) => {
+                    let Tensor { name, shape, .. } = graph.tensor(id);
+                    let added = match graph.constant(id) {
+                        Some(values) => new.add_constant(name, shape, values.clone()),
+                        None => new.input(name, shape),
+                    };
+                    *place.insert(added.ok()?)
+                }
+            });
         }
         let output = new.add(&node.name, node.op.clone(), &inputs, &graph.tensor(node.output).name).ok()?;
         known.insert(node.output, output);
@@ -171,7 +174,9 @@ fn applied(graph: &Graph, ranges: &Ranges, strides: &[Option<[usize; 2]>]) -> Op
         } else if let (Op::Convolution(op), true) = (&mut op, made.contains_key(&inputs[0])) {
             op.stride = [1, 1];
         }
-        inputs.iter_mut().for_each(|id| *id = *made.get(id).unwrap_or(id));
+        for id in &mut inputs {
+            *id = *made.get(id).unwrap_or(id);
+        }
         new.nodes.push(Node { name, op, inputs, output });
     }
     Some((new, ranges))
