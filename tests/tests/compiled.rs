@@ -14,7 +14,7 @@ use nvdla_compiler::evaluate::loss::Loss;
 use nvdla_compiler::float;
 use nvdla_compiler::import::model::Model;
 use nvdla_compiler::ir::{
-    Binary, Convolution, Coordinates, Graph, Op, Padding, Pool, PoolKind, Quantization, Range, Ranges, Resize,
+    Binary, Convolution, Coordinates, Graph, Op, PadMode, Padding, Pool, PoolKind, Quantization, Range, Ranges, Resize,
     ResizeMode, Rounding, TensorId, Unary,
 };
 use nvdla_compiler::net::step::{Kind, Step};
@@ -1359,6 +1359,20 @@ fn kernel_groups_are_exact() {
         let first = windows(builder, data, 300, [5, 4], 1);
         windows(builder, first, 20, [1, 1], 1)
     });
+}
+
+/// A softmax whose results lie among copies of them: only the tensors that operations write alone are compared.
+#[test]
+fn what_the_emulator_writes_is_not_taken_for_what_operations_write() {
+    let mut builder = Builder::new("surrounded", 9);
+    let data = builder.graph.input("data", &[1, 5, 4, 6]).unwrap();
+    let softmax = builder.add(Op::Softmax { axis: 1 }, &[data]).unwrap();
+    let (before, after) = (vec![0, 0, 0, 1], vec![0, 0, 0, 2]);
+    let surrounded = builder.add(Op::Pad { mode: PadMode::Edge, before, after }, &[softmax]).unwrap();
+    let last = windows(&mut builder, surrounded, 6, [1, 1], 1);
+    builder.graph.outputs.push(last);
+    let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(&NV_SMALL)).unwrap();
+    check(&compiled, &NV_SMALL, &mut Random::new(10), "surrounded");
 }
 
 /// A softmax between convolutions: three tasks.

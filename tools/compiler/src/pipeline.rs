@@ -356,10 +356,11 @@ fn layout(lowering: &Lowering<'_>, program: &Program) -> Layout {
     let tensors: Vec<Stored> = steps.iter().map(|step| lowering.stored(step.output)).collect();
     let written = program.written();
     let touched: HashSet<usize> = written.iter().flatten().filter_map(Cube::buffer).collect();
-    Layout {
+    let layout = Layout {
         atom: program.config.memory_atomic as usize,
         written,
         buffers: program.buffers.iter().map(|buffer| buffer.size).collect(),
         tensors: tensors.into_iter().filter(|stored| touched.contains(&stored.buffer)).collect(),
-    }
+    };
+    layout.without(&program.emulated())
 }

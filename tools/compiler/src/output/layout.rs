@@ -2,6 +2,8 @@
 
 //! The places of a loadable's tensors in memory, for those who look at them while it runs.
 
+use std::collections::HashSet;
+
 use nvdla_runtime::half;
 use nvdla_runtime::session::Completed;
 use nvdla_uapi::layout::feature::{Atoms, View};
@@ -64,6 +66,26 @@ impl Layout {
                 (0..usize::from(cube.width)).map(move |x| cube.offset as usize + view.atom_offset(0, surface, y, x))
             })
         })
+    }
+
+    /// Leaves out the tensors of which the emulator writes elements into these cubes, because [`Self::keep`] does not see them.
+    pub(crate) fn without(mut self, cubes: &[Cube]) -> Self {
+        let mut unseen = HashSet::new();
+        for cube in cubes {
+            let Some(buffer) = cube.buffer() else { continue };
+            unseen.extend(self.places(cube).map(|place| (buffer, place)));
+        }
+        let mut tensors = std::mem::take(&mut self.tensors);
+        tensors.retain(|stored| {
+            let [height, width] = stored.size.map(|size| size as usize);
+            let view = self.view(stored.line_stride, stored.surface_stride);
+            !stored.channels.iter().any(|&channel| {
+                let (surface, _) = stored.atoms.place(channel as usize);
+                let place = |y, x| stored.offset as usize + view.atom_offset(0, surface, y, x);
+                (0..height).any(|y| (0..width).any(|x| unseen.contains(&(stored.buffer, place(y, x)))))
+            })
+        });
+        Self { tensors, ..self }
     }
 
     /// The elements of a tensor: integers, or bits of fp16.

@@ -533,6 +533,15 @@ impl Program {
         self.tasks.iter().map(cubes).collect()
     }
 
+    /// The cubes that operations of the emulator write.
+    pub(crate) fn emulated(&self) -> Vec<Cube> {
+        let cubes = |task: &Task| match task {
+            Task::Dla(_) => Vec::new(),
+            Task::Emulated(operations) => operations.iter().map(|operation| operation.target).collect(),
+        };
+        self.tasks.iter().flat_map(cubes).collect()
+    }
+
     /// An empty program.
     pub fn new(name: String, config: &'static Config, precision: Precision) -> Self {
         Self {
