@@ -389,7 +389,11 @@ impl Placer<'_> {
         let count: u32 = before.iter().product();
         if after != [count, 1, 1] || count > 2048 || before[1].max(before[2]) > LARGEST_KERNEL as u32 {
             let show = |[c, h, w]: [u32; 3]| format!("{c}x{h}x{w}");
-            let reason = format!("{} as {}: only up to 2048 elements that become channels", show(before), show(after));
+            let reason = format!(
+                "{} as {}: only up to 2048 elements of up to {LARGEST_KERNEL} lines and columns become channels",
+                show(before),
+                show(after)
+            );
             return Err(Error::unsupported(name, reason));
         }
         let op = ir::Convolution {
