@@ -356,7 +356,8 @@ impl Compiler {
         let own = doubted(complete(graph, &given, &all, method), &all);
         let better = better.and_then(|method| Some((method, all.equalized(graph)?)));
         if let Some((method, (graph, equalized))) = better {
-            let ranges = doubted(complete(&graph, &Ranges::new(), &equalized, method), &all);
+            let mut ranges = complete(&graph, &Ranges::new(), &equalized, method);
+            ranges.doubts.clone_from(&own.doubts);
             return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });
         }
         Ok(same(own))

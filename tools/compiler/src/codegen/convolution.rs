@@ -39,9 +39,9 @@ use crate::target::{
 /// The number of sizes of blocks that are tried so that several pictures share the weights of each.
 const SHARED_BLOCKS: usize = 3;
 
-/// Beside an input of so many elements, whose bands are worth while, weights are compressed only if that saves at least as many bytes
-/// as one in [`LEAST_SAVED`] of them.
+/// The elements of an input from which on bands of lines gain more than compression that saves little.
 const FOR_BANDS: u64 = 1 << 16;
+/// Beside such an input, compression must save a byte per this number of its elements.
 const LEAST_SAVED: u64 = 4;
 
 /// A convolution's windows along both axes: lines, columns.
@@ -275,8 +275,8 @@ impl Lowering<'_> {
     }
 
     /// The compressed weights of a part, and its tiles with the banks that these take. `None` if they take more time, or save few
-    /// bytes beside those of the input: bands of lines share plain weights only ([`prefetch`]). Blocks of groups gain, because their weights are zero between the groups; other trained weights are seldom
-    /// zero.
+    /// bytes beside those of the input: bands of lines share plain weights only ([`prefetch`]). Blocks of groups gain, because their
+    /// weights are zero between the groups; other trained weights are seldom zero.
     ///
     /// The mask takes a bank of the convolution buffer, and the other banks hold the compressed weights (register manual,
     /// `D_WEIGHT_FORMAT`, `D_WMB_BYTES`).

@@ -19,6 +19,8 @@ pub mod preprocess;
 pub mod ranges;
 pub mod resize;
 
+use std::collections::hash_map::Entry;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use error::{Refusal, Unreadable};
@@ -159,6 +161,37 @@ impl Graph {
     pub fn users(&self, id: TensorId) -> impl Iterator<Item = NodeId> + '_ {
         let reads = move |(_, node): &(usize, &Node)| node.inputs.contains(&id);
         self.nodes.iter().enumerate().filter(reads).map(|(k, _)| NodeId(k))
+    }
+
+    /// The nodes that read each tensor, in order; a node that reads it twice is there twice.
+    pub(crate) fn readers(&self) -> Vec<Vec<usize>> {
+        let mut readers = vec![Vec::new(); self.tensors.len()];
+        for (k, node) in self.nodes.iter().enumerate() {
+            node.inputs.iter().for_each(|id| readers[id.0].push(k));
+        }
+        readers
+    }
+
+    /// A graph of some nodes alone, in order, and its tensor for each of theirs. Its outputs are the tensors that none of them reads.
+    pub(crate) fn part(&self, nodes: &[usize]) -> Result<(Self, HashMap<TensorId, TensorId>), String> {
+        let (mut part, mut known) = (Self::new("part"), HashMap::new());
+        for node in nodes.iter().map(|&k| &self.nodes[k]) {
+            let mut inputs = Vec::new();
+            for &id in &node.inputs {
+                inputs.push(match known.entry(id) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(place) => *place.insert(match self.constant(id) {
+                        Some(values) => part.add_constant(&self.tensor(id).name, self.shape(id), values.clone())?,
+                        None => part.input(&self.tensor(id).name, self.shape(id))?,
+                    }),
+                });
+            }
+            let output = part.add(&node.name, node.op.clone(), &inputs, &self.tensor(node.output).name)?;
+            known.insert(node.output, output);
+        }
+        let readers = part.readers();
+        part.outputs = part.nodes.iter().map(|node| node.output).filter(|id| readers[id.0].is_empty()).collect();
+        Ok((part, known))
     }
 
     /// Adds an input.

@@ -69,41 +69,35 @@ impl Layout {
     }
 
     /// Leaves out the tensors of which the emulator writes elements into these cubes, because [`Self::keep`] does not see them.
-    pub(crate) fn without(mut self, cubes: &[Cube]) -> Self {
+    pub(crate) fn without(self, cubes: &[Cube]) -> Self {
         let mut unseen = HashSet::new();
         for cube in cubes {
             let Some(buffer) = cube.buffer() else { continue };
             unseen.extend(self.places(cube).map(|place| (buffer, place)));
         }
-        let mut tensors = std::mem::take(&mut self.tensors);
-        tensors.retain(|stored| {
-            let [height, width] = stored.size.map(|size| size as usize);
-            let view = self.view(stored.line_stride, stored.surface_stride);
-            !stored.channels.iter().any(|&channel| {
-                let (surface, _) = stored.atoms.place(channel as usize);
-                let place = |y, x| stored.offset as usize + view.atom_offset(0, surface, y, x);
-                (0..height).any(|y| (0..width).any(|x| unseen.contains(&(stored.buffer, place(y, x)))))
-            })
-        });
+        let seen = |stored: &Stored| !self.lanes(stored).any(|(atom, _)| unseen.contains(&(stored.buffer, atom)));
+        let tensors = self.tensors.iter().filter(|stored| seen(stored)).cloned().collect();
         Self { tensors, ..self }
+    }
+
+    /// The atoms of a tensor's elements, as offsets in its buffer, and the elements' numbers in them.
+    fn lanes<'a>(&self, stored: &'a Stored) -> impl Iterator<Item = (usize, usize)> + 'a {
+        let [height, width] = stored.size.map(|size| size as usize);
+        let view = self.view(stored.line_stride, stored.surface_stride);
+        stored.channels.iter().flat_map(move |&channel| {
+            let (surface, lane) = stored.atoms.place(channel as usize);
+            let atom = move |y, x| (stored.offset as usize + view.atom_offset(0, surface, y, x), lane);
+            (0..height).flat_map(move |y| (0..width).map(move |x| atom(y, x)))
+        })
     }
 
     /// The elements of a tensor: integers, or bits of fp16.
     fn elements(&self, stored: &Stored, bytes: &[u8]) -> Vec<i16> {
-        let [height, width] = stored.size.map(|size| size as usize);
-        let view = self.view(stored.line_stride, stored.surface_stride);
-        let mut values = Vec::with_capacity(stored.channels.len() * height * width);
-        for &channel in &stored.channels {
-            let (surface, lane) = stored.atoms.place(channel as usize);
-            for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
-                let atom = stored.offset as usize + view.atom_offset(0, surface, y, x);
-                values.push(match stored.precision {
-                    Precision::Int8 => i16::from(bytes[atom + lane] as i8),
-                    _ => i16::from_le_bytes([bytes[atom + 2 * lane], bytes[atom + 2 * lane + 1]]),
-                });
-            }
-        }
-        values
+        let element = |(atom, lane): (usize, usize)| match stored.precision {
+            Precision::Int8 => i16::from(bytes[atom + lane] as i8),
+            _ => i16::from_le_bytes([bytes[atom + 2 * lane], bytes[atom + 2 * lane + 1]]),
+        };
+        self.lanes(stored).map(element).collect()
     }
 
     pub(crate) fn values(&self, stored: &Stored, bytes: &[u8]) -> Vec<f32> {

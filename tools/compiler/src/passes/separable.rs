@@ -28,8 +28,9 @@ pub(crate) fn join(graph: &Graph, mut cycles: impl FnMut(&Graph) -> Option<u64>)
         let shapes = [first.inputs[0], second.output].map(|id| graph.shape(id).to_vec());
         let [input, output] = shapes;
         let less = *known.entry((input, output, pair.convolutions)).or_insert_with(|| {
-            let mut of = |apart| cycles(&alone(graph, &pair, apart)?);
-            matches!((of(false), of(true)), (Some(one), Some(two)) if one < two)
+            let one = alone(graph, &pair).and_then(|one| cycles(&one));
+            let two = graph.part(&pair.nodes).ok().and_then(|(two, _)| cycles(&two));
+            matches!((one, two), (Some(one), Some(two)) if one < two)
         });
         if !less {
             continue;
@@ -49,10 +50,7 @@ pub(crate) fn join(graph: &Graph, mut cycles: impl FnMut(&Graph) -> Option<u64>)
 
 /// The separable pairs of a graph.
 fn pairs(graph: &Graph) -> Vec<Pair> {
-    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.tensors.len()];
-    for (k, node) in graph.nodes.iter().enumerate() {
-        node.inputs.iter().for_each(|id| readers[id.0].push(k));
-    }
+    let readers = graph.readers();
     let constant = |node: &Node| {
         node.inputs[1..].iter().all(|&id| graph.constant(id).is_some() && graph.tensor(id).quantization.is_none())
     };
@@ -75,25 +73,13 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
     graph.nodes.iter().enumerate().filter_map(pair).collect()
 }
 
-/// A graph of a pair alone, apart or as one convolution.
-fn alone(graph: &Graph, pair: &Pair, apart: bool) -> Option<Graph> {
+/// A graph of a pair alone, as one convolution.
+fn alone(graph: &Graph, pair: &Pair) -> Option<Graph> {
     let mut new = Graph::new("pair");
-    let [first, second] = pair.nodes.map(|k| &graph.nodes[k]);
-    let mut last = new.input("input", graph.shape(first.inputs[0])).ok()?;
-    if apart {
-        for (k, node) in [first, second].into_iter().enumerate() {
-            let mut inputs = vec![last];
-            for (at, &id) in node.inputs.iter().enumerate().skip(1) {
-                let name = format!("constant {k}, {at}");
-                inputs.push(new.add_constant(name, graph.shape(id), graph.constant(id)?.clone()).ok()?);
-            }
-            last = new.add(format!("convolution {k}"), node.op.clone(), &inputs, format!("sums {k}")).ok()?;
-        }
-    } else {
-        let (op, inputs) = product(&mut new, graph, pair, last)?;
-        last = new.add("convolution", op, &inputs, "sums").ok()?;
-    }
-    new.outputs.push(last);
+    let input = new.input("input", graph.shape(graph.nodes[pair.nodes[0]].inputs[0])).ok()?;
+    let (op, inputs) = product(&mut new, graph, pair, input)?;
+    let output = new.add("convolution", op, &inputs, "sums").ok()?;
+    new.outputs.push(output);
     Some(new)
 }
 

@@ -4,7 +4,6 @@
 //! of 1 x 1 in strides of two. The stride moves up through sums, functions and convolutions of 1 x 1 to the convolution or pooling
 //! that makes the values, which then makes no others. An operand that others read as a whole is sliced.
 
-use std::collections::hash_map::Entry;
 use std::collections::HashMap;
 
 use crate::ir::{Convolution, Graph, Node, Op, Padding, Pool, Ranges, Tensor, TensorId};
@@ -19,8 +18,12 @@ pub fn move_up(
     let strides = strides(graph);
     let mut wanted = vec![None; strides.len()];
     for nodes in regions(graph, &strides) {
-        let whole = part(graph, &nodes)?;
-        let (thin, _) = applied(&whole, &Ranges::new(), &self::strides(&whole))?;
+        let Ok((whole, known)) = graph.part(&nodes) else { continue };
+        let mut own = vec![None; whole.tensors.len()];
+        for (id, at) in known {
+            own[at.0] = strides[id.0];
+        }
+        let Some((thin, _)) = applied(&whole, &Ranges::new(), &own) else { continue };
         if matches!((cycles(&thin), cycles(&whole)), (Some(thin), Some(whole)) if thin < whole) {
             let made = nodes.iter().map(|&k| graph.nodes[k].output.0);
             made.for_each(|id| wanted[id] = strides[id]);
@@ -56,10 +59,7 @@ fn elements(graph: &Graph, node: &Node) -> Option<Vec<TensorId>> {
 
 /// The strides in which tensors are read, where their nodes can make only what is read.
 fn strides(graph: &Graph) -> Vec<Option<[usize; 2]>> {
-    let mut readers: Vec<Vec<&Node>> = vec![Vec::new(); graph.tensors.len()];
-    for node in &graph.nodes {
-        node.inputs.iter().for_each(|id| readers[id.0].push(node));
-    }
+    let readers = graph.readers();
     let mut strides: Vec<Option<[usize; 2]>> = vec![None; graph.tensors.len()];
     for node in graph.nodes.iter().rev() {
         let makes = matches!(node.op, Op::Convolution(_) | Op::Pool(_)) || elements(graph, node).is_some();
@@ -68,9 +68,14 @@ fn strides(graph: &Graph) -> Vec<Option<[usize; 2]>> {
         if !makes || !large || graph.outputs.contains(&id) {
             continue;
         }
-        let of = |reader: &&Node| match point(&reader.op) {
-            Some(op) if op.stride != [1, 1] => Some(op.stride).filter(|_| reader.inputs[0] == id),
-            _ => strides[reader.output.0].filter(|_| elements(graph, reader).is_some_and(|each| each.contains(&id))),
+        let of = |&reader: &usize| {
+            let reader = &graph.nodes[reader];
+            match point(&reader.op) {
+                Some(op) if op.stride != [1, 1] => Some(op.stride).filter(|_| reader.inputs[0] == id),
+                _ => {
+                    strides[reader.output.0].filter(|_| elements(graph, reader).is_some_and(|each| each.contains(&id)))
+                }
+            }
         };
         let first = readers[id.0].first().and_then(of);
         strides[id.0] = first.filter(|_| readers[id.0].iter().all(|reader| of(reader) == first));
@@ -98,33 +103,6 @@ fn regions(graph: &Graph, strides: &[Option<[usize; 2]>]) -> Vec<Vec<usize>> {
         regions.push((tensors, nodes));
     }
     regions.into_iter().map(|(_, nodes)| nodes).collect()
-}
-
-/// A graph of some nodes alone.
-fn part(graph: &Graph, nodes: &[usize]) -> Option<Graph> {
-    let mut new = Graph::new("part");
-    let mut known = HashMap::new();
-    for node in nodes.iter().map(|&k| &graph.nodes[k]) {
-        let mut inputs = Vec::new();
-        for &id in &node.inputs {
-            inputs.push(match known.entry(id) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(place) => {
-                    let Tensor { name, shape, .. } = graph.tensor(id);
-                    let added = match graph.constant(id) {
-                        Some(values) => new.add_constant(name, shape, values.clone()),
-                        None => new.input(name, shape),
-                    };
-                    *place.insert(added.ok()?)
-                }
-            });
-        }
-        let output = new.add(&node.name, node.op.clone(), &inputs, &graph.tensor(node.output).name).ok()?;
-        known.insert(node.output, output);
-    }
-    let read = |id: &TensorId| new.nodes.iter().any(|node| node.inputs.contains(id));
-    new.outputs = new.nodes.iter().map(|node| node.output).filter(|id| !read(id)).collect();
-    Some(new)
 }
 
 /// The graph in which tensors have only what is read in these strides. New tensors take their place. None if there are none.
