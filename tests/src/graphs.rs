@@ -3,8 +3,8 @@
 //! Random graphs of all operators, with ranges for their tensors.
 
 use nvdla_compiler::ir::{
-    Binary, Convolution, Coordinates, Graph, Op, PadMode, Padding, Pool, PoolKind, Preprocess, Range, Ranges, Resize,
-    ResizeMode, Rounding, TensorId, Unary,
+    Binary, BlockOrder, Convolution, Coordinates, Graph, Op, PadMode, Padding, Pool, PoolKind, Preprocess, Range,
+    Ranges, Resize, ResizeMode, Rounding, TensorId, Unary,
 };
 use nvdla_uapi::config::Config;
 
@@ -95,7 +95,7 @@ impl Builder {
                 let size = self.random.pick(&[3, 5, 7, 9]);
                 self.add(Op::Lrn { size, alpha: 0.5, beta: 0.75, bias: 1.0 }, &[from])
             }
-            17 => self.add(Op::SpaceToDepth { block: 2 }, &[from]),
+            17 => self.add(Op::SpaceToDepth { block: [2; 2] }, &[from]),
             18 => self.moved(from),
             19 => self.copied(from),
             20 => self.rarer(from),
@@ -231,7 +231,7 @@ impl Builder {
     /// Operators that few networks have.
     fn rarer(&mut self, from: TensorId) -> Option<TensorId> {
         let [c, h, w] = self.shape(from);
-        match self.random.below(9) {
+        match self.random.below(11) {
             0 => self.dilated_pool(from),
             1 => self.resized(from),
             2 => {
@@ -277,6 +277,23 @@ impl Builder {
                 let kernels = self.random.between(1, 12);
                 let [main, shortcut] = [(); 2].map(|()| self.strided_1x1(from, kernels, stride));
                 self.add(Op::Binary(Binary::Add), &[main?, shortcut?])
+            }
+            9 => {
+                // The same pixels in lines of another length.
+                let pixels = h * w;
+                let lines: Vec<usize> = (1..=pixels).filter(|lines| pixels % lines == 0).collect();
+                let lines = self.random.pick(&lines);
+                self.add(Op::Reshape { shape: vec![1, c, lines, pixels / lines] }, &[from])
+            }
+            10 => {
+                // Blocks of one line or one column.
+                let size = self.random.between(2, 3);
+                let block = if self.random.one_in(2) { [size, 1] } else { [1, size] };
+                if self.random.one_in(2) {
+                    return self.add(Op::SpaceToDepth { block }, &[from]);
+                }
+                let order = self.random.pick(&[BlockOrder::Dcr, BlockOrder::Crd]);
+                self.add(Op::DepthToSpace { block, order }, &[from])
             }
             _ => {
                 // A comparison with a constant, alone or choosing.

@@ -9,7 +9,7 @@ use nvdla_uapi::config::Config;
 use crate::bounds::Bounds;
 use crate::ir::{self, Graph, Op, Ranges, Refusal, Unreadable};
 use crate::net::step::{Combine, Convolution, Elements, Kind, Lrn, Net, PostOp, Step, Tensor, TensorId};
-use crate::target::LARGEST_STRIDE;
+use crate::target::{LARGEST_KERNEL, LARGEST_STRIDE};
 
 /// The greatest number of lines or columns that single copies put beside a tensor or one another.
 pub(super) const MAX_COPIES: usize = 64;
@@ -248,25 +248,19 @@ impl Builder<'_> {
                 self.simple(node, Kind::Channels(from), Vec::new());
             }
             Op::Reshape { .. } => {
-                let [before, after] = [node.inputs[0].0, output].map(|id| self.net.tensors[id].shape);
-                if before == after || after[1..] == [1, 1] {
-                    self.simple(node, Kind::Same, Vec::new());
-                } else {
+                if !self.in_order(node) {
                     self.linear_node(node, format!("{shape:?} as {:?}", graph.shape(node.output)))?;
                 }
             }
             Op::Transpose { perm } => {
                 // If only dimensions of 1 move, no element moves.
                 let order: Vec<usize> = perm.iter().copied().filter(|&axis| shape[axis] != 1).collect();
-                let [before, after] = [node.inputs[0].0, output].map(|id| self.net.tensors[id].shape);
                 let stays = order.windows(2).all(|pair| pair[0] < pair[1]);
                 let last = perm.len().saturating_sub(2);
                 let turns = perm.len() >= 4 && perm[last..] == [last + 1, last] && perm[..last].is_sorted();
-                if stays && (before == after || after[1..] == [1, 1]) {
-                    self.simple(node, Kind::Same, Vec::new());
-                } else if turns {
+                if turns && !stays {
                     self.simple(node, Kind::Transpose, Vec::new());
-                } else {
+                } else if !(stays && self.in_order(node)) {
                     self.linear_node(node, format!("the order {perm:?} of {shape:?}"))?;
                 }
             }
@@ -278,16 +272,16 @@ impl Builder<'_> {
             Op::DepthToSpace { .. } if batch > 1 => self.linear_node(node, format!("a batch of {batch}"))?,
             Op::DepthToSpace { block, order } => {
                 let [c, ..] = self.net.tensors[node.inputs[0].0].shape;
-                let (square, block) = ((block * block) as u32, *block as u32);
-                let mut input = node.inputs[0].0;
-                if *order == ir::BlockOrder::Crd && c > square {
-                    let of = |at: u32| (at % (c / square)) * square + at / (c / square);
+                let block = block.map(|extent| extent as u32);
+                let (phases, mut input) = (block[0] * block[1], node.inputs[0].0);
+                if *order == ir::BlockOrder::Crd && c > phases {
+                    let of = |at: u32| (at % (c / phases)) * phases + at / (c / phases);
                     let tensor = self.net.tensors[input].clone();
                     let sorted = self.net.tensor(format!("{} sorted", tensor.name), tensor.shape, tensor.range);
                     self.step(node, Kind::Channels((0..c).map(of).collect()), &[input], Vec::new(), sorted);
                     input = sorted;
                 }
-                self.step(node, Kind::Spread([block; 2]), &[input], Vec::new(), output);
+                self.step(node, Kind::Spread(block), &[input], Vec::new(), output);
             }
             Op::Resize(resize) => {
                 let steps = self.net.steps.len();
@@ -298,23 +292,23 @@ impl Builder<'_> {
                 }
             }
             Op::SpaceToDepth { block } => {
-                if batch > 1 || *block > LARGEST_STRIDE {
-                    return self.linear_node(node, format!("a batch of {batch}, blocks of {block}"));
+                if batch > 1 || block.iter().any(|&extent| extent > LARGEST_STRIDE) {
+                    return self.linear_node(node, format!("a batch of {batch}, blocks of {block:?}"));
                 }
-                // Kernel (y * block + x) * C + c takes channel c at line y and column x.
-                let (channels, square) = (shape[1], block * block);
-                let mut weights = vec![0f32; channels * square * channels * square];
-                for row in 0..channels * square {
-                    weights[(row * channels + row % channels) * square + row / channels] = 1.0;
+                // Kernel (y * width + x) * C + c takes channel c at line y and column x.
+                let (channels, taps) = (shape[1], block[0] * block[1]);
+                let mut weights = vec![0f32; channels * taps * channels * taps];
+                for row in 0..channels * taps {
+                    weights[(row * channels + row % channels) * taps + row / channels] = 1.0;
                 }
                 let op = ir::Convolution {
                     group: 1,
-                    kernel: [*block; 2],
-                    stride: [*block; 2],
+                    kernel: *block,
+                    stride: *block,
                     dilation: [1; 2],
                     padding: ir::Padding::default(),
                 };
-                let kernels = channels * square;
+                let kernels = channels * taps;
                 let conv = Convolution { op, kernels, weights: weights.into(), bias: vec![0.0; kernels] };
                 self.simple(node, Kind::Convolution(Box::new(conv)), Vec::new());
             }
@@ -335,6 +329,20 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The elements of a node's input in the same order, with another shape: a view, or a copy if the channels stay. Elements become
+    /// channels in a convolution (`passes::place`), if its kernels are not too large. Otherwise returns false, and nothing is done.
+    fn in_order(&mut self, node: &ir::Node) -> bool {
+        let [before, after] = [node.inputs[0], node.output].map(|id| self.net.tensors[id.0].shape);
+        let kind = match (before, after) {
+            _ if before == after => Kind::Same,
+            _ if before[0] == after[0] => Kind::Pixels,
+            ([_, lines, columns], [_, 1, 1]) if lines.max(columns) as usize <= LARGEST_KERNEL => Kind::Same,
+            _ => return false,
+        };
+        self.simple(node, kind, Vec::new());
+        true
     }
 
     /// A part of a tensor. It is a view if its columns are adjacent.

@@ -308,6 +308,19 @@ fn derive(graph: &Graph, ranges: &mut Ranges) {
     }
 }
 
+/// The magnitude from which on all functions of a tensor have their last value, within half a step of 8 bits. `None` if something
+/// else reads the tensor.
+fn level(graph: &Graph, id: TensorId) -> Option<f32> {
+    let of = |user| match graph.node(user).op {
+        // 1 - sigmoid(6.25) is half of 1/255, and 1 - tanh(3.125) half of 1/127.
+        Op::Unary(Unary::Sigmoid) => Some(6.25),
+        Op::Unary(Unary::Tanh) => Some(3.125),
+        _ => None,
+    };
+    let ends: Option<Vec<f32>> = graph.users(id).map(of).collect();
+    ends.filter(|_| !graph.outputs.contains(&id))?.into_iter().reduce(f32::max)
+}
+
 /// Completes the ranges of a graph. Those in `given` stay, and those of operators that only move or limit values are derived.
 /// Others come from `measured`, or are those that the operators allow (`bounds_from`). Sums of convolutions have no range if they are
 /// not measured: those that are possible are far larger than those that occur.
@@ -316,8 +329,12 @@ pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Rang
     derive(graph, &mut ranges);
     if let Some(measured) = measured {
         for k in 0..graph.tensors.len() {
-            if let (None, Some(range)) = (ranges.get(TensorId(k)), measured.get(TensorId(k))) {
-                ranges.set(TensorId(k), *range);
+            if let (None, Some(&(mut range))) = (ranges.get(TensorId(k)), measured.get(TensorId(k))) {
+                match level(graph, TensorId(k)) {
+                    Some(end) if range.scale * 127.0 > end => range.reach(end),
+                    _ => {}
+                }
+                ranges.set(TensorId(k), range);
             }
             if let Some(means) = measured.means(TensorId(k)) {
                 ranges.set_means(TensorId(k), means.clone());

@@ -182,3 +182,25 @@ fn a_quantized_models_scales_are_used() {
     let output = ranges.get(TensorId(2)).unwrap();
     assert_eq!((output.min, output.max, output.scale), (0.0, 255.0 / 256.0, 255.0 / 256.0 / 127.0));
 }
+
+/// A tensor that only functions with last values read needs no integers for arguments beyond.
+#[test]
+fn arguments_end_where_functions_are_level() {
+    let scales = |unary: Unary, output: bool| {
+        let mut graph = Graph::new("scores");
+        let x = graph.input("x", &[1, 4]).unwrap();
+        let relu = graph.add("relu", Op::Unary(Unary::Relu), &[x], "relu").unwrap();
+        let y = graph.add("y", Op::Unary(unary), &[relu], "y").unwrap();
+        graph.outputs.extend([y].into_iter().chain(output.then_some(relu)));
+        let samples = [Ok(vec![vec![-1000.0, 1.0, 20.0, 500.0]])];
+        let measured = measure(&graph, samples, Method::Max).unwrap();
+        let range = *complete(&graph, Ranges::new(), Some(&measured)).get(relu).unwrap();
+        assert_eq!((range.min, range.max), (0.0, 500.0));
+        (range.scale * 127.0, range.span)
+    };
+    assert_eq!(scales(Unary::Sigmoid, false), (6.25, (0.0, 6.25)));
+    assert_eq!(scales(Unary::Tanh, false), (3.125, (0.0, 3.125)));
+    for (unary, output) in [(Unary::Sigmoid, true), (Unary::Silu, false)] {
+        assert_eq!(scales(unary, output).1, (0.0, 500.0));
+    }
+}

@@ -376,7 +376,9 @@ impl Lowering<'_> {
             Kind::Convolution(_) => self.convolution(number, step, numbers),
             Kind::Copy => self.copy(number, step, numbers),
             Kind::Pool(_) => self.pool(number, step),
-            Kind::Spread(_) | Kind::Repeat(_) | Kind::Columns(_) | Kind::Transpose => self.spread(number, step),
+            Kind::Spread(_) | Kind::Repeat(_) | Kind::Columns(_) | Kind::Transpose | Kind::Pixels => {
+                self.spread(number, step)
+            }
             Kind::Lrn(ref lrn) => {
                 self.normalisation(number, step, lrn, numbers);
                 Ok(())

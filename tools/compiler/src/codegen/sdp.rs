@@ -325,6 +325,10 @@ impl Lowering<'_> {
                 self.walked(number, &setup, from, into, [surfaces, target.height, target.width]);
                 return Ok(());
             }
+            Kind::Pixels => {
+                self.pixels(number, &setup, [&source, &target], surfaces);
+                return Ok(());
+            }
             _ => {
                 (into.line, into.pixel) = (into.pixel, into.line);
                 self.walked(number, &setup, from, into, [surfaces, source.height, source.width]);
@@ -351,6 +355,26 @@ impl Lowering<'_> {
             self.walked(number, &setup, from, into, [surfaces, source.height, source.width]);
         }
         Ok(())
+    }
+
+    /// Adds SDP operations that copy pixels in their order, to lines of another length. Each copies as many pixels as are at equal
+    /// distances on both sides: all of them where neither side has gaps between lines.
+    fn pixels(&mut self, number: usize, setup: &SdpSetup, ends: [&View; 2], surfaces: u32) {
+        let walks = ends.map(|view| self.walk(view));
+        let even = ends.iter().zip(&walks).all(|(view, walk)| view.height == 1 || walk.line == view.width * walk.pixel);
+        let total = ends[0].height * ends[0].width;
+        let mut first = 0;
+        while first < total {
+            let in_line = ends.iter().map(|view| view.width - first % view.width).min().unwrap_or(1);
+            let count = if even { total - first } else { in_line }.min(LARGEST_EXTENT);
+            let [from, into] = [0, 1].map(|end| {
+                let (walk, width) = (walks[end], ends[end].width);
+                let offset = walk.offset + first / width * walk.line + first % width * walk.pixel;
+                Strides { offset, line: walk.surface, surface: surfaces * walk.surface, ..walk }
+            });
+            self.walked(number, setup, from, into, [1, surfaces, count]);
+            first += count;
+        }
     }
 
     /// Adds SDP operations that copy surfaces, lines and pixels. A line is processed as a column of pixels, and the lines as

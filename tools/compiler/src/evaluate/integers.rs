@@ -93,6 +93,12 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
             .collect(),
         Kind::Columns(apart) => positions(into).map(|(c, y, x)| input[at(from, c, y, x * apart)]).collect(),
         Kind::Transpose => positions(into).map(|(c, y, x)| input[at(from, c, x, y)]).collect(),
+        Kind::Pixels => positions(into)
+            .map(|(c, y, x)| {
+                let pixel = y * into[2] + x;
+                input[at(from, c, pixel / from[2], pixel % from[2])]
+            })
+            .collect(),
         Kind::Repeat([by, bx]) => positions(into).map(|(c, y, x)| input[at(from, c, y / by, x / bx)]).collect(),
         Kind::Lrn(lrn) => {
             let Some((table, out)) = numbers.normalisation else { return Vec::new() };

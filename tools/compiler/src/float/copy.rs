@@ -64,14 +64,14 @@ fn transpose((from, x): Values<'_>, perm: &[usize]) -> Vec<f32> {
 pub(super) fn permuted(op: &Op, (from, x): Values<'_>) -> Vec<f32> {
     match (op, from) {
         (Op::Transpose { perm }, _) => transpose((from, x), perm),
-        (&Op::DepthToSpace { block: b, order: BlockOrder::Dcr }, &[n, c, h, w]) => {
-            transpose((&[n, b, b, c / b / b, h, w], x), &[0, 3, 4, 1, 5, 2])
+        (&Op::DepthToSpace { block: [a, b], order: BlockOrder::Dcr }, &[n, c, h, w]) => {
+            transpose((&[n, a, b, c / a / b, h, w], x), &[0, 3, 4, 1, 5, 2])
         }
-        (&Op::DepthToSpace { block: b, order: BlockOrder::Crd }, &[n, c, h, w]) => {
-            transpose((&[n, c / b / b, b, b, h, w], x), &[0, 1, 4, 2, 5, 3])
+        (&Op::DepthToSpace { block: [a, b], order: BlockOrder::Crd }, &[n, c, h, w]) => {
+            transpose((&[n, c / a / b, a, b, h, w], x), &[0, 1, 4, 2, 5, 3])
         }
-        (&Op::SpaceToDepth { block: b }, &[n, c, h, w]) => {
-            transpose((&[n, c, h / b, b, w / b, b], x), &[0, 3, 5, 1, 2, 4])
+        (&Op::SpaceToDepth { block: [a, b] }, &[n, c, h, w]) => {
+            transpose((&[n, c, h / a, a, w / b, b], x), &[0, 3, 5, 1, 2, 4])
         }
         _ => x.to_vec(),
     }

@@ -112,6 +112,12 @@ fn reshape(to: &mut At<'_>, x: TensorId, shape: &[usize]) -> Result<TensorId, St
 
 fn by_pooling(to: &mut At<'_>, mut x: TensorId, reduced: &[usize], kind: PoolKind) -> Result<TensorId, String> {
     let shape = to.graph.shape(x).to_vec();
+    if let &[batch, channels, columns] = &shape[..] {
+        // The last of three dimensions lies in columns.
+        x = reshape(to, x, &[batch, channels, 1, columns])?;
+        let reduced: Vec<usize> = reduced.iter().map(|&axis| if axis == 2 { 3 } else { axis }).collect();
+        return by_pooling(to, x, &reduced, kind);
+    }
     let pool = |kernel| Op::Pool(Pool::new(kind, kernel));
     if shape.len() == 4 && reduced.iter().all(|&axis| axis >= 2) {
         let extent = |axis: usize| if reduced.contains(&axis) { shape[axis] } else { 1 };
@@ -159,7 +165,7 @@ fn greatest_of_channels(to: &mut At<'_>, mut x: TensorId) -> Result<TensorId, St
             let from = (0..channels.next_multiple_of(4)).map(|k| k.min(channels - 1)).collect();
             x = to.emit(Op::ChannelPermutation { from }, &[x])?;
         }
-        x = to.emit(Op::DepthToSpace { block: 2, order: BlockOrder::Dcr }, &[x])?;
+        x = to.emit(Op::DepthToSpace { block: [2; 2], order: BlockOrder::Dcr }, &[x])?;
         x = to.emit(Op::Pool(Pool { stride: [2, 2], ..Pool::new(PoolKind::Max, [2, 2]) }), &[x])?;
     }
 }

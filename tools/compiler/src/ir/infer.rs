@@ -167,16 +167,18 @@ pub fn infer(op: &Op, inputs: &[&[usize]]) -> Result<Vec<usize>, String> {
         }
         Op::DepthToSpace { block, .. } => {
             let [n, c, h, w] = four(x)?;
-            let square = block.checked_mul(*block).filter(|square| *square > 0 && c % square == 0);
-            let square = square.ok_or_else(|| format!("{c} channels in blocks of {block}"))?;
-            vec![n, c / square, h.saturating_mul(*block), w.saturating_mul(*block)]
+            let [rows, columns] = *block;
+            let count = rows.checked_mul(columns).filter(|count| *count > 0 && c % count == 0);
+            let count = count.ok_or_else(|| format!("{c} channels in blocks of {rows} x {columns}"))?;
+            vec![n, c / count, h.saturating_mul(rows), w.saturating_mul(columns)]
         }
         Op::SpaceToDepth { block } => {
             let [n, c, h, w] = four(x)?;
-            if *block == 0 || h % block != 0 || w % block != 0 {
-                return Err(format!("{h} x {w} in blocks of {block}"));
+            let [rows, columns] = *block;
+            if rows == 0 || columns == 0 || h % rows != 0 || w % columns != 0 {
+                return Err(format!("{h} x {w} in blocks of {rows} x {columns}"));
             }
-            vec![n, c.saturating_mul(block.saturating_mul(*block)), h / block, w / block]
+            vec![n, c.saturating_mul(rows.saturating_mul(columns)), h / rows, w / columns]
         }
         Op::Concat { axis } => {
             let mut shape = x.to_vec();

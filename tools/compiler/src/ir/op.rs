@@ -311,17 +311,17 @@ pub enum Op {
     Pool(Pool),
     /// Input: x `[N, C, H, W]`.
     Resize(Resize),
-    /// Input: x `[N, C, H, W]`. The output has `C / block^2` channels.
+    /// Input: x `[N, C, H, W]`. The output has `C / (height * width)` channels.
     DepthToSpace {
         /// The block's height and width.
-        block: usize,
+        block: [usize; 2],
         /// The order of a block's elements.
         order: BlockOrder,
     },
-    /// Input: x `[N, C, H, W]`. The output has `C * block^2` channels; channel = (y * block + x) * C + c.
+    /// Input: x `[N, C, H, W]`. The output has `C * height * width` channels; channel = (y * width + x) * C + c.
     SpaceToDepth {
         /// The block's height and width.
-        block: usize,
+        block: [usize; 2],
     },
     /// Inputs: one or more tensors that differ only in that dimension.
     Concat {

@@ -223,6 +223,8 @@ pub enum Kind {
     Columns(u32),
     /// Lines become columns, and columns become lines.
     Transpose,
+    /// The same pixels in the same order, in lines of another length.
+    Pixels,
     /// Softmax over each of so many groups of adjacent channels, on the CPU. If there are several groups, each has two channels.
     Softmax(u32),
     /// Local response normalisation over the channels.
@@ -279,6 +281,7 @@ impl Kind {
             Self::Repeat(_) => "elements to blocks",
             Self::Columns(_) => "every n-th column",
             Self::Transpose => "lines to columns",
+            Self::Pixels => "lines of another length",
             Self::Softmax(_) => "softmax (CPU)",
             Self::Lrn(_) => "normalisation",
         }

@@ -341,7 +341,7 @@ impl Placer<'_> {
                     }
                     Map::dense(channels / (y * x))
                 }
-                Kind::Repeat(_) | Kind::Columns(_) | Kind::Transpose => self.map(step.inputs[0]),
+                Kind::Repeat(_) | Kind::Columns(_) | Kind::Transpose | Kind::Pixels => self.map(step.inputs[0]),
             };
             for at in 0..step.post_ops.len() {
                 if let PostOp::With(_, other) = step.post_ops[at] {

@@ -6,6 +6,7 @@
 use super::heads::{last_moves, split_heads};
 use super::outer::{outer_moves, Reshaped};
 use super::pass::simplify;
+use super::waves::fold_waves;
 use crate::ir::{Binary, Graph, Op, Quantization};
 
 /// Simplifies a network with its ends. Returns the inputs and outputs that have another shape than in the model.
@@ -13,7 +14,8 @@ pub fn simplify_ends(graph: &mut Graph) -> Vec<Reshaped> {
     simplify(graph);
     scaled_outputs(graph);
     let mut heads = split_heads(graph);
-    let mut reshaped = outer_moves(graph);
+    let mut reshaped = fold_waves(graph);
+    reshaped.extend(outer_moves(graph));
     reshaped.extend(last_moves(graph));
     for change in &mut reshaped {
         if let Some(at) = heads.iter().position(|head| head.name == change.name) {

@@ -17,6 +17,7 @@ mod moves;
 mod outer;
 mod pass;
 mod softmax;
+mod waves;
 mod weights;
 
 pub use ends::simplify_ends;

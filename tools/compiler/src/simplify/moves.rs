@@ -224,6 +224,67 @@ impl Pass<'_> {
         self.replace(at + 1, Op::Transpose { perm }, &[inner])
     }
 
+    /// pad(reshape(x)) becomes reshape(pad(x)), and the same for slices, if the reshape keeps the axes that are padded or cut. So a
+    /// picture without a batch is padded as one with a batch, and only the part of a tensor that is needed is moved. Two
+    /// transpositions with a reshape between them that adds dimensions of 1 become adjacent.
+    pub(super) fn sink_reshapes(&mut self, k: usize) -> bool {
+        let (y, moved) = (self.output(k), self.inputs(k)[0]);
+        let m = match self.graph.nodes[k].op {
+            Op::Pad { .. } => self.only_origin(moved),
+            Op::Slice { .. } | Op::Transpose { .. } => self.origin(moved),
+            _ => return false,
+        };
+        let Some(m) = m.filter(|&m| matches!(self.graph.nodes[m].op, Op::Reshape { .. })) else { return false };
+        let x = self.inputs(m)[0];
+        let (before, after) = (self.graph.shape(x).to_vec(), self.graph.shape(moved).to_vec());
+        let turned = |pass: &Self, id: TensorId| {
+            pass.origin(id).is_some_and(|maker| matches!(pass.graph.nodes[maker].op, Op::Transpose { .. }))
+        };
+        // The axis before with as many elements, and as many before them.
+        let place = |shape: &[usize], axis: usize| (shape[..axis].iter().product::<usize>(), shape[axis]);
+        let axis = |at: usize| (0..before.len()).find(|&axis| place(&before, axis) == place(&after, at));
+        let op = match &self.graph.nodes[k].op {
+            Op::Pad { mode, before: first, after: last } => {
+                let mut pads = [vec![0; before.len()], vec![0; before.len()]];
+                for at in (0..after.len()).filter(|&at| (first[at], last[at]) != (0, 0)) {
+                    let Some(axis) = axis(at).filter(|&axis| (pads[0][axis], pads[1][axis]) == (0, 0)) else {
+                        return false;
+                    };
+                    (pads[0][axis], pads[1][axis]) = (first[at], last[at]);
+                }
+                let [before, after] = pads;
+                Op::Pad { mode: *mode, before, after }
+            }
+            Op::Slice { starts, steps, lengths } => {
+                let (mut start, mut step, mut length) = (vec![0; before.len()], vec![1; before.len()], before.clone());
+                for at in (0..after.len()).filter(|&at| lengths[at] != after[at] || steps[at] != 1) {
+                    let Some(axis) = axis(at) else { return false };
+                    (start[axis], step[axis], length[axis]) = (starts[at], steps[at], lengths[at]);
+                }
+                Op::Slice { starts: start, steps: step, lengths: length }
+            }
+            Op::Transpose { perm } if turned(self, x) && same_extents(&before, &after) => {
+                let axes = |shape: &[usize]| (0..shape.len()).filter(|&axis| shape[axis] != 1).collect::<Vec<_>>();
+                let (own, others) = (axes(&before), axes(&after));
+                let mut order = perm.iter().filter_map(|axis| others.iter().position(|other| other == axis));
+                let mut inner: Vec<usize> = (0..before.len()).collect();
+                for &axis in &own {
+                    let Some(from) = order.next() else { return false };
+                    inner[axis] = own[from];
+                }
+                Op::Transpose { perm: inner }
+            }
+            _ => return false,
+        };
+        if self.graph.tensor(y).quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some()) {
+            return false;
+        }
+        let shape = self.graph.shape(y).to_vec();
+        let Some(inner) = self.before(k, op, &[x]) else { return false };
+        self.rounds_before(inner, y);
+        self.replace(k + 1, Op::Reshape { shape }, &[inner])
+    }
+
     /// The model rounds a tensor before it is moved, and not behind, so that the moved tensor may be removed. An output keeps its
     /// scale.
     fn rounds_before(&mut self, inner: TensorId, moved: TensorId) {
@@ -301,12 +362,12 @@ impl Pass<'_> {
                 from: (0..channels).map(|k| moved[k * h * w] as usize / (h * w)).collect(),
             });
         }
-        if height > h && height % h == 0 {
-            candidates
-                .extend([BlockOrder::Dcr, BlockOrder::Crd].map(|order| Op::DepthToSpace { block: height / h, order }));
+        if height.is_multiple_of(h) && width.is_multiple_of(w) {
+            let block = [height / h, width / w];
+            candidates.extend([BlockOrder::Dcr, BlockOrder::Crd].map(|order| Op::DepthToSpace { block, order }));
         }
-        if height < h && h % height == 0 {
-            candidates.push(Op::SpaceToDepth { block: h / height });
+        if h.is_multiple_of(height) && w.is_multiple_of(width) {
+            candidates.push(Op::SpaceToDepth { block: [h / height, w / width] });
         }
         let shape = self.graph.shape(y).to_vec();
         let same = |op: &Op| {

@@ -52,6 +52,12 @@ pub struct Joined {
 }
 
 impl Reshaped {
+    /// A tensor as it is.
+    fn of(graph: &Graph, id: TensorId) -> Self {
+        let Tensor { name, shape, .. } = graph.tensor(id);
+        Self::new(name, shape, shape)
+    }
+
     /// The same elements in the same order.
     pub(super) fn new(name: &str, model: &[usize], graph: &[usize]) -> Self {
         let (name, model, graph) = (name.to_owned(), model.to_vec(), graph.to_vec());
@@ -85,10 +91,11 @@ impl std::fmt::Display for Reshaped {
     }
 }
 
-/// Leaves moves beside inputs and outputs to the user, in a network with convolutions or deconvolutions.
+/// Leaves moves beside inputs and outputs to the user, in a network with convolutions, deconvolutions or poolings.
 pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
     let mut reshaped = Vec::new();
-    if !graph.nodes.iter().any(|node| matches!(node.op, Op::Convolution(_) | Op::Deconvolution(..))) {
+    let windows = |node: &Node| matches!(node.op, Op::Convolution(_) | Op::Deconvolution(..) | Op::Pool(_));
+    if !graph.nodes.iter().any(windows) {
         return reshaped;
     }
     for k in 0..graph.inputs.len() {
@@ -97,7 +104,8 @@ pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
         if graph.tensor(id).quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some()) {
             continue;
         }
-        let candidates = [reshaped_input(graph, id), first_input(graph, id)].into_iter().flatten();
+        let (own, other) = (Reshaped::of(graph, id), reshaped_input(graph, id));
+        let candidates = [first_input(&own), other.as_ref().and_then(first_input), other].into_iter().flatten();
         let found = candidates.map(|change| (with_input(graph, id, &change), change));
         if let Some((better, change)) = found.min_by_key(|(graph, _)| moves(graph)) {
             if moves(&better) < moves(graph) {
@@ -121,7 +129,9 @@ fn first_together(graph: &mut Graph, reshaped: &mut Vec<Reshaped>) {
     let left = |id: &TensorId| {
         let tensor = graph.tensor(*id);
         let per_axis = tensor.quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some());
-        !per_axis && first_input(graph, *id).is_some() && reshaped.iter().all(|change| change.name != tensor.name)
+        !per_axis
+            && first_input(&Reshaped::of(graph, *id)).is_some()
+            && reshaped.iter().all(|change| change.name != tensor.name)
     };
     let names: Vec<String> =
         graph.inputs.iter().filter(|id| left(id)).map(|&id| graph.tensor(id).name.clone()).collect();
@@ -131,7 +141,7 @@ fn first_together(graph: &mut Graph, reshaped: &mut Vec<Reshaped>) {
     let (mut better, mut changes) = (graph.clone(), Vec::new());
     for name in names {
         let id = better.inputs.iter().copied().find(|&id| better.tensor(id).name == name);
-        if let Some((id, change)) = id.and_then(|id| Some((id, first_input(&better, id)?))) {
+        if let Some((id, change)) = id.and_then(|id| Some((id, first_input(&Reshaped::of(&better, id))?))) {
             better = with_input(&better, id, &change);
             changes.push(change);
         }
@@ -165,11 +175,9 @@ fn last(rank: usize) -> Vec<usize> {
 }
 
 /// An input with its channels first.
-fn first_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
-    let Tensor { name, shape, .. } = graph.tensor(id);
-    let (&[n, ref size @ .., c], 3 | 4) = (&shape[..], shape.len()) else { return None };
-    let first = [&[n, c], size].concat();
-    Some(Reshaped { channels_last: true, ..Reshaped::new(name, shape, &first) })
+fn first_input(input: &Reshaped) -> Option<Reshaped> {
+    let (&[n, ref size @ .., c], 3 | 4) = (&input.graph[..], input.graph.len()) else { return None };
+    Some(Reshaped { graph: [&[n, c], size].concat(), channels_last: true, ..input.clone() })
 }
 
 /// An input, and the tensors that functions of its elements alone make of it, such as the limits of a quantized model.
@@ -190,14 +198,33 @@ fn with_functions(graph: &Graph, id: TensorId) -> Vec<TensorId> {
     }
 }
 
-/// An input with the shape that a reshape gives it.
+/// An input with the shape that a reshape gives it. Arithmetic and padding before the reshape are possible in that shape too.
 fn reshaped_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
     let Tensor { name, shape, .. } = graph.tensor(id);
-    let last = with_functions(graph, id).pop()?;
-    let reader = graph.node(graph.users(last).next()?);
-    let to = graph.shape(reader.output);
-    let fits = matches!(reader.op, Op::Reshape { .. }) && to.len() == 4 && (to[0] == shape[0] || to[0] == 1);
-    fits.then(|| Reshaped::new(name, shape, to))
+    let mut last = with_functions(graph, id).pop()?;
+    let reader = loop {
+        let reader = graph.node(graph.users(last).next()?);
+        match reader.op {
+            Op::Unary(_) | Op::Binary(_) | Op::Pad { .. } if graph.shape(reader.output).len() == shape.len() => {
+                last = reader.output;
+            }
+            Op::Reshape { .. } => break reader,
+            _ => return None,
+        }
+    };
+    let (from, mut to) = (graph.shape(last), graph.shape(reader.output).to_vec());
+    if from != shape {
+        // Padding before a reshape that adds dimensions of 1: the input's extents in the places of the others.
+        let mut axes = (0..to.len()).filter(|&axis| to[axis] != 1).collect::<Vec<_>>().into_iter();
+        if from.contains(&1) || !same_extents(from, &to) {
+            return None;
+        }
+        for &extent in shape {
+            to[axes.next()?] = extent;
+        }
+    }
+    let fits = matches!(to.len(), 3 | 4) && to != *shape && (to[0] == shape[0] || to[0] == 1);
+    fits.then(|| Reshaped::new(name, shape, &to))
 }
 
 /// The simplified network with an input changed.
@@ -212,13 +239,23 @@ fn with_input(graph: &Graph, id: TensorId, change: &Reshaped) -> Graph {
         node.inputs.iter_mut().filter(|input| **input == end).for_each(|input| *input = inner);
     }
     graph.outputs.iter_mut().filter(|output| **output == end).for_each(|output| *output = inner);
-    let op = if change.channels_last {
-        Op::Transpose { perm: last(model.len()) }
-    } else {
-        Op::Reshape { shape: model.clone() }
-    };
-    let behind = graph.nodes.iter().position(|node| node.output == end).map_or(0, |maker| maker + 1);
-    graph.nodes.insert(behind, Node { name: name.clone(), op, inputs: vec![end], output: inner });
+    let mut behind = graph.nodes.iter().position(|node| node.output == end).map_or(0, |maker| maker + 1);
+    let mut from = end;
+    if change.channels_last {
+        let perm = last(change.graph.len());
+        let shape: Vec<usize> = perm.iter().map(|&axis| change.graph[axis]).collect();
+        let turned = if shape == *model { inner } else { TensorId(inner.0 + 1) };
+        if turned != inner {
+            graph.tensors.push(Tensor { name: format!("{name}''"), shape, constant: None, quantization: None });
+        }
+        let op = Op::Transpose { perm };
+        graph.nodes.insert(behind, Node { name: name.clone(), op, inputs: vec![end], output: turned });
+        (behind, from) = (behind + 1, turned);
+    }
+    if from != inner {
+        let op = Op::Reshape { shape: model.clone() };
+        graph.nodes.insert(behind, Node { name: name.clone(), op, inputs: vec![from], output: inner });
+    }
     for id in chain {
         graph.tensors[id.0].shape.clone_from(&change.graph);
     }

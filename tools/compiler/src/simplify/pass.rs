@@ -81,6 +81,7 @@ impl<'a> Pass<'a> {
                 || self.merge_moves(k)
                 || self.sink_moves(k)
                 || self.sink_transposes(k)
+                || self.sink_reshapes(k)
                 || self.before_heads(k)
                 || self.permutation(k)
                 || self.fold_into_weights(k)

@@ -2,7 +2,9 @@
 
 use super::heads::split_heads;
 use crate::float;
-use crate::ir::{Binary, Convolution, Graph, Op, PadMode, Padding, Pool, PoolKind, Quantization, TensorId, Unary};
+use crate::ir::{
+    Binary, BlockOrder, Convolution, Graph, Op, PadMode, Padding, Pool, PoolKind, Quantization, TensorId, Unary,
+};
 use crate::simplify::*;
 
 const X: [f32; 8] = [-9.0, -3.0, -1.5, -0.25, 0.0, 0.5, 2.0, 7.0];
@@ -652,5 +654,99 @@ fn what_is_rounded_again_is_rounded_once() {
         let graph = simplified(builder.0);
         let clips = ops(&graph).iter().filter(|op| **op == "Clip").count();
         assert_eq!(clips, count, "{:?}", ops(&graph));
+    }
+}
+
+/// What only a part of a tensor needs is moved alone, and a picture without a batch is padded as one with a batch.
+#[test]
+fn padding_and_slices_come_before_reshapes() {
+    let mut builder = Builder(Graph::new("steps"));
+    let x = builder.0.input("x", &[1, 4, 2, 3]).unwrap();
+    let turned = builder.node(Op::Transpose { perm: vec![3, 0, 1, 2] }, &[x]);
+    let steps = builder.node(Op::Reshape { shape: vec![3, 1, 8] }, &[turned]);
+    let op = Op::Slice { starts: vec![2, 0, 0], steps: vec![1; 3], lengths: vec![1, 1, 8] };
+    let step = builder.node(op, &[steps]);
+    let y = builder.node(Op::Reshape { shape: vec![1, 8] }, &[step]);
+    builder.0.outputs.push(y);
+    assert_eq!(ops(&simplified(builder.0)), ["Slice", "Reshape"]);
+
+    let mut builder = Builder(Graph::new("picture"));
+    let x = builder.0.input("x", &[1, 2, 3, 4]).unwrap();
+    let picture = builder.node(Op::Reshape { shape: vec![2, 3, 4] }, &[x]);
+    let pad = |sides: &[usize]| Op::Pad { mode: PadMode::Constant(0.5), before: sides.to_vec(), after: vec![0, 0, 1] };
+    let wider = builder.node(pad(&[0, 2, 1]), &[picture]);
+    let y = builder.node(Op::Reshape { shape: vec![1, 2, 5, 6] }, &[wider]);
+    builder.0.outputs.push(y);
+    assert_eq!(ops(&simplified(builder.0)), ["Pad"]);
+
+    // Both sides of a joined axis are padded; and two dimensions of 1 are one before.
+    for (before, after) in [(vec![1, 2, 3, 4], vec![1, 6, 4]), (vec![1, 4], vec![1, 1, 4])] {
+        let mut builder = Builder(Graph::new("joined"));
+        let x = builder.0.input("x", &before).unwrap();
+        let joined = builder.node(Op::Reshape { shape: after }, &[x]);
+        let y = builder.node(pad(&[1, 1, 0]), &[joined]);
+        builder.0.outputs.push(y);
+        assert_eq!(ops(&simplified(builder.0)), ["Reshape", "Pad"]);
+    }
+}
+
+/// A dimension of 1 that comes between two transpositions does not keep them apart.
+#[test]
+fn transpositions_around_a_dimension_of_one_are_merged() {
+    let mut builder = Builder(Graph::new("memory"));
+    let x = builder.0.input("x", &[1, 4, 6]).unwrap();
+    let first = builder.node(Op::Transpose { perm: vec![0, 2, 1] }, &[x]);
+    let four = builder.node(Op::Reshape { shape: vec![1, 1, 6, 4] }, &[first]);
+    let y = builder.node(Op::Transpose { perm: vec![0, 3, 2, 1] }, &[four]);
+    builder.0.outputs.push(y);
+    assert_eq!(ops(&simplified(builder.0)), ["Reshape"]);
+}
+
+/// Elements that become columns of one line, as networks of sound enlarge.
+#[test]
+fn blocks_of_one_line_are_recognised() {
+    for (from, perm, op) in [
+        ([1, 2, 2, 4], vec![0, 1, 3, 2], Op::DepthToSpace { block: [1, 2], order: BlockOrder::Crd }),
+        ([1, 2, 2, 4], vec![0, 2, 3, 1], Op::DepthToSpace { block: [1, 2], order: BlockOrder::Dcr }),
+    ] {
+        let mut builder = Builder(Graph::new("wave"));
+        let x = builder.0.input("x", &[1, 4, 1, 4]).unwrap();
+        let parts = builder.node(Op::Reshape { shape: from.to_vec() }, &[x]);
+        let turned = builder.node(Op::Transpose { perm }, &[parts]);
+        let y = builder.node(Op::Reshape { shape: vec![1, 2, 1, 8] }, &[turned]);
+        builder.0.outputs.push(y);
+        assert_eq!(simplified(builder.0).nodes[0].op, op);
+    }
+}
+
+/// A convolution over more columns than the hardware has reads those of each stride as channels.
+#[test]
+fn long_inputs_have_channels() {
+    for (columns, taps, stride, left, right) in
+        [(16000, 20, 10, 0, 0), (16000, 80, 16, 38, 38), (16000, 9, 5, 3, 4), (20000, 3, 4, 0, 1), (9000, 7, 3, 0, 5)]
+    {
+        let mut builder = Builder(Graph::new("wave"));
+        let x = builder.0.input("x", &[1, columns]).unwrap();
+        let louder = builder.unary(Unary::Relu, x);
+        let line = builder.node(Op::Reshape { shape: vec![1, 1, 1, columns] }, &[louder]);
+        let weights = builder.constant(&[2, 1, 1, taps], (0..2 * taps).map(|k| (k as f32 * 0.7).sin()).collect());
+        let (kernel, stride) = ([1, taps], [1, stride]);
+        let padding = Padding { left, right, ..Padding::default() };
+        let op = Convolution { group: 1, kernel, stride, dilation: [1; 2], padding };
+        let y = builder.node(Op::Convolution(op), &[line, weights]);
+        builder.0.outputs.push(y);
+        let before = builder.0.clone();
+        let mut graph = builder.0;
+        let reshaped = simplify_ends(&mut graph);
+        graph.check().unwrap();
+        assert_eq!(reshaped[0].graph, [1, stride[1], 1, columns / stride[1]]);
+        let values: Vec<f32> = (0..columns).map(|k| (k as f32 * 0.37).cos()).collect();
+        // The loadable's channels are last in the model.
+        let (count, channels) = (columns / stride[1], stride[1]);
+        let first: Vec<f32> = (0..columns).map(|at| values[at % count * channels + at / count]).collect();
+        let expected = float::run(&before, &[values], &mut |_, _| {}).unwrap();
+        let found = float::run(&graph, &[first], &mut |_, _| {}).unwrap();
+        assert_eq!(found[0].len(), expected[0].len());
+        assert!(found[0].iter().zip(&expected[0]).all(|(a, b)| (a - b).abs() < 1e-4));
     }
 }

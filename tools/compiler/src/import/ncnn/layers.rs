@@ -240,7 +240,7 @@ impl Reader<'_> {
             "Interp" => self.interp(l, inputs),
             "PixelShuffle" => {
                 let order = if l.int(1, 0) == 0 { BlockOrder::Crd } else { BlockOrder::Dcr };
-                self.emit(l, Op::DepthToSpace { block: l.size(0, 1)?, order }, &[x])
+                self.emit(l, Op::DepthToSpace { block: [l.size(0, 1)?; 2], order }, &[x])
             }
             "ShuffleChannel" => {
                 let (group, channels) = (l.size(0, 1)?, self.graph.shape(x).get(1).copied().unwrap_or(0));
@@ -638,7 +638,7 @@ impl Reader<'_> {
 
     fn reorg(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
         let ([_, channels, ..], block) = (self.four(x)?, l.size(0, 1)?);
-        let y = self.emit(l, Op::SpaceToDepth { block }, &[x])?;
+        let y = self.emit(l, Op::SpaceToDepth { block: [block; 2] }, &[x])?;
         if l.int(1, 0) != 0 {
             return Ok(y);
         }

@@ -41,6 +41,7 @@ const OPERATORS: &[&str] = &[
     "DequantizeLinear",
     "Div",
     "Dropout",
+    "Einsum",
     "Elu",
     "Equal",
     "Erf",
@@ -266,6 +267,7 @@ impl Reader {
             "ConvTranspose" => self.conv_transpose(n, inputs).map(one),
             "Gemm" => self.gemm(n, inputs).map(one),
             "MatMul" => self.mat_mul(n, inputs).map(one),
+            "Einsum" => self.einsum(n, inputs).map(one),
             "MaxPool" | "AveragePool" | "GlobalAveragePool" | "GlobalMaxPool" | "LpPool" => {
                 self.pool(n, inputs).map(one)
             }

@@ -12,6 +12,7 @@
 
 mod arithmetic;
 mod convert;
+mod einsum;
 mod inline;
 mod old;
 mod order;

@@ -250,6 +250,20 @@ impl Reader {
         self.product(n, a, b, None)
     }
 
+    /// Whether the lines of a matrix are those of one sequence, and not images of a batch: it is a tensor of another batch in the
+    /// shape of a matrix.
+    fn is_sequence(&self, mut a: TensorId) -> bool {
+        let lines = self.graph.shape(a)[0];
+        while let Some(node) = self.graph.producer(a).map(|id| self.graph.node(id)) {
+            match node.op {
+                Op::Unary(_) | Op::Binary(_) => a = node.inputs[0],
+                Op::Reshape { .. } => return self.graph.shape(node.inputs[0]).first() == Some(&1) && lines > 1,
+                _ => break,
+            }
+        }
+        false
+    }
+
     /// The product of matrices, one of which is constant. `a` may have further leading dimensions; `bias` has one value per
     /// column.
     pub(super) fn product(
@@ -265,6 +279,14 @@ impl Reader {
             return Err("both matrices are computed by the network; NVDLA multiplies by constant weights".to_owned());
         }
         if !constant(self, b) {
+            if let (&[k, c], &[_, columns]) = (&shape_a[..], &shape_b[..]) {
+                if columns > 1 && bias.is_none() && shape_b[0] == c {
+                    // Columns of pixels, and not separate images.
+                    let b = self.reshape(n, b, &[1, c, columns])?;
+                    let y = self.product(n, a, b, None)?;
+                    return self.reshape(n, y, &[k, columns]);
+                }
+            }
             // (A B) = (B' A')'.
             if shape_a.len() != 2 || shape_b.len() < 2 || bias.is_some() {
                 return Err(format!("a constant {shape_a:?} by a matrix {shape_b:?}"));
@@ -304,12 +326,15 @@ impl Reader {
         // Lines become columns of pixels, unless each line is a separate image.
         let (batch, lines) = match *outer {
             [] => (1, 1),
+            [lines] if self.is_sequence(a) => (1, lines),
             [lines] => (lines, 1),
+            // A sequence before its batch, as PyTorch's recurrent layers have it.
+            [lines, 1] => (1, lines),
             [ref batch @ .., lines] => (batch.iter().product(), lines),
         };
         let mut x = self.reshape(n, a, &[batch, lines, last])?;
         x = self.transpose(n, x, &[0, 2, 1])?;
-        x = self.reshape(n, x, &[batch, last, lines, 1])?;
+        x = self.reshape(n, x, &[batch, last, 1, lines])?;
         let operands: Vec<_> = [x, weights].into_iter().chain(bias).collect();
         let mut y = self.emit(n, Op::Convolution(op), &operands)?;
         y = self.reshape(n, y, &[batch, k, lines])?;

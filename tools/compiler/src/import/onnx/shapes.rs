@@ -162,9 +162,9 @@ impl Reader {
                 let column = n.text("mode", "DCR") == "CRD";
                 if operator == "DepthToSpace" {
                     let order = if column { BlockOrder::Crd } else { BlockOrder::Dcr };
-                    return self.emit(n, Op::DepthToSpace { block, order }, &[x]);
+                    return self.emit(n, Op::DepthToSpace { block: [block; 2], order }, &[x]);
                 }
-                let y = self.emit(n, Op::SpaceToDepth { block }, &[x])?;
+                let y = self.emit(n, Op::SpaceToDepth { block: [block; 2] }, &[x])?;
                 if !column {
                     return Ok(y);
                 }

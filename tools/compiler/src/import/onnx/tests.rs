@@ -794,3 +794,33 @@ fn old_operator_sets_are_read() {
     let crop = with(vec![ints("border", &[i64::MAX; 4])], node("Crop", &["conv"], "y"));
     assert!(runs(6, crop, vec![]).unwrap_err().to_string().contains("\"y\""));
 }
+
+/// Products with constants in the notation of sums, in any order of dimensions.
+#[test]
+fn sums_of_products_are_products_of_matrices() {
+    let equation = |equation: &str, inputs: [&str; 2]| {
+        let text = proto::Attribute { name: "equation".into(), s: equation.to_owned().into(), ..Default::default() };
+        proto::Node { attribute: vec![text], ..node("Einsum", &inputs, "y") }
+    };
+    let two = || vec![tensor("m", &[3, 2], &[1.0, 2.0, -1.0, 0.5, 0.25, -2.0])];
+    let near = |found: &[f32], expected: &[f32]| {
+        assert_eq!(found.len(), expected.len());
+        assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4), "{found:?}, {expected:?}");
+    };
+    let m = |k: usize, n: usize| [[1.0, 2.0], [-1.0, 0.5], [0.25, -2.0]][k][n];
+    let (conv, y) = computed(vec![equation("bchw, cd -> bhwd", ["conv", "m"])], two());
+    let sum = |at: usize, n: usize| (0..3).map(|k| conv[k * 16 + at] * m(k, n)).sum::<f32>();
+    near(&y, &(0..32).map(|at| sum(at / 2, at % 2)).collect::<Vec<_>>());
+    let (_, y) = computed(vec![equation("cd,bchw->bdwh", ["m", "conv"])], two());
+    near(&y, &(0..32).map(|at| sum(at % 4 * 4 + at / 4 % 4, at / 16)).collect::<Vec<_>>());
+    // Two dimensions are summed.
+    let values: Vec<f32> = (0..24).map(|k| (k as f32).sin()).collect();
+    let (conv, y) = computed(vec![equation("bchw,dhc->bdw", ["conv", "v"])], vec![tensor("v", &[2, 4, 3], &values)]);
+    let of = |d: usize, w: usize| {
+        (0..12).map(|at| conv[at / 4 * 16 + at % 4 * 4 + w] * values[d * 12 + at % 4 * 3 + at / 4]).sum::<f32>()
+    };
+    near(&y, &(0..8).map(|at| of(at / 4, at % 4)).collect::<Vec<_>>());
+    for wrong in ["bchw,cd", "bchw,cd->bhwc", "bcwh,cc->bwh", "b...,cd->bd", "bchw,cd->bhwde", "bch,cd->bhd"] {
+        assert!(refusal(&model(vec![equation(wrong, ["conv", "m"])], two(), "y"), "y").contains("equation"));
+    }
+}

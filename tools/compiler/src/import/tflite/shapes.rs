@@ -236,7 +236,7 @@ impl Reader<'_> {
             }
             name => {
                 let value = self.ordered(n, value, true)?;
-                let block = o.size(0, 0)?;
+                let block = [o.size(0, 0)?; 2];
                 let op = match name {
                     "DEPTH_TO_SPACE" => Op::DepthToSpace { block, order: BlockOrder::Dcr },
                     _ => Op::SpaceToDepth { block },
