@@ -3,6 +3,7 @@
 //! Files of networks.
 
 mod at;
+mod choice;
 pub mod format;
 pub mod model;
 pub mod ncnn;

@@ -45,6 +45,27 @@ impl Expression {
     }
 }
 
+impl Expression {
+    /// Adds points around each argument at which a comparison changes; false if that is not known.
+    fn changes(&self, points: &mut Vec<f32>) -> bool {
+        match self {
+            Self::Tensor | Self::Constant(_) => true,
+            Self::Unary(Unary::Step(at) | Unary::Threshold(at), of) => {
+                let at = match of.as_ref() {
+                    Self::Tensor => *at,
+                    Self::Unary(Unary::Neg, of) if matches!(**of, Self::Tensor) => -at,
+                    _ => return false,
+                };
+                let near = at.abs().max(1.0) * 1e-3;
+                points.extend([at - near, at, at + near, -2.0 * at, 2.0 * at]);
+                true
+            }
+            Self::Unary(_, of) => of.changes(points),
+            Self::Binary(_, a, b) => a.changes(points) && b.changes(points),
+        }
+    }
+}
+
 impl Pass<'_> {
     /// The expression that computes a tensor from `of`; `None` if it depends on other tensors too, or is too large.
     fn expression(&self, id: TensorId, of: TensorId, budget: &mut usize) -> Option<Expression> {
@@ -136,7 +157,11 @@ impl Pass<'_> {
                 continue;
             }
             let expression = Expression::Binary(op, a.into(), b.into());
-            if let Some(unary) = recognise(&|x| expression.at(x)) {
+            let mut points: Vec<f32> = samples().collect();
+            if !expression.changes(&mut points) {
+                continue;
+            }
+            if let Some(unary) = recognise(&|x| expression.at(x), &points) {
                 return self.replace(k, Op::Unary(unary), &[x]);
             }
         }
@@ -153,8 +178,8 @@ fn limits(unary: Unary) -> Option<(f32, f32)> {
     }
 }
 
-/// The function with these values.
-fn recognise(f: &dyn Fn(f32) -> f32) -> Option<Unary> {
+/// The function with these values at some points.
+fn recognise(f: &dyn Fn(f32) -> f32, points: &[f32]) -> Option<Unary> {
     let (zero, slope) = (f(0.0), f(0.25) - f(-0.25));
     let end = |value: f32| if value.abs() == 1000.0 { value * f32::INFINITY } else { value };
     let candidates = [
@@ -177,5 +202,5 @@ fn recognise(f: &dyn Fn(f32) -> f32) -> Option<Unary> {
     // Sums of large and small numbers have rounding errors; different functions differ by far more.
     // Any number would be near an infinity.
     let close = |a: f32, b: f32| a == b || b.is_finite() && (a - b).abs() <= 4e-6 * (1.0 + b.abs());
-    candidates.into_iter().find(|unary| samples().all(|x| close(f(x), unary.apply(x))))
+    candidates.into_iter().find(|unary| points.iter().all(|&x| close(f(x), unary.apply(x))))
 }

@@ -750,3 +750,23 @@ fn long_inputs_have_channels() {
         assert!(found[0].iter().zip(&expected[0]).all(|(a, b)| (a - b).abs() < 1e-4));
     }
 }
+
+/// A choice that differs from a function at one argument, or beyond a large one, is not that function.
+#[test]
+fn choices_are_functions_only_if_they_are_everywhere() {
+    for (at, name) in [(0.0, "LeakyRelu"), (0.3, "Add"), (500.0, "Add")] {
+        let mut builder = Builder(Graph::new("choice"));
+        let x = builder.0.input("x", &[1, 8]).unwrap();
+        let step = builder.unary(Unary::Step(at), x);
+        let slope = builder.constant(&[], vec![0.1]);
+        let below = builder.both(Binary::Mul, x, slope);
+        let (above, below) = if at > 0.0 { (below, builder.unary(Unary::LeakyRelu(0.1), x)) } else { (x, below) };
+        let above = builder.both(Binary::Mul, step, above);
+        let one = builder.constant(&[], vec![1.0]);
+        let inverse = builder.both(Binary::Sub, one, step);
+        let below = builder.both(Binary::Mul, inverse, below);
+        let y = builder.both(Binary::Add, above, below);
+        builder.0.outputs.push(y);
+        assert_eq!(*ops(&simplified(builder.0)).last().unwrap(), name, "{at}");
+    }
+}

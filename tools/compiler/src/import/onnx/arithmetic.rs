@@ -4,6 +4,8 @@
 
 use super::reader::{Node, Reader, TensorValue};
 use super::value::types;
+use crate::import::at::At;
+use crate::import::choice::{compare, inverse, select, Comparison};
 use crate::ir::{Binary, Op, TensorId, Unary};
 
 impl Reader {
@@ -62,104 +64,25 @@ impl Reader {
                 };
                 Unary::Clip(limit("min", 1, f32::NEG_INFINITY)?, limit("max", 2, f32::INFINITY)?)
             }
-            "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "Equal" => return self.compare(n, inputs),
-            "Where" => return self.select(n, inputs),
+            "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "Equal" => {
+                let comparison = match n.proto.op_type.as_str() {
+                    "Greater" => Comparison::Greater,
+                    "GreaterOrEqual" => Comparison::GreaterOrEqual,
+                    "Less" => Comparison::Less,
+                    "LessOrEqual" => Comparison::LessOrEqual,
+                    _ => Comparison::Equal,
+                };
+                let [a, b] = [self.real(n, inputs, 0)?, self.real(n, inputs, 1)?];
+                return compare(&mut At { graph: &mut self.graph, node: &n.name }, comparison, a, b);
+            }
+            "Where" => {
+                let [condition, a, b] = [0, 1, 2].map(|k| self.real(n, inputs, k));
+                return select(&mut At { graph: &mut self.graph, node: &n.name }, condition?, a?, b?);
+            }
             _ => return self.other_arithmetic(n, inputs),
         };
         let x = self.real(n, inputs, 0)?;
         self.emit(n, Op::Unary(unary), &[x])
-    }
-
-    /// A comparison: 1 where it is true, and 0 where it is not.
-    fn compare(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
-        let [a, b] = [self.real(n, inputs, 0)?, self.real(n, inputs, 1)?];
-        let single = |reader: &Self, id| match reader.graph.constant(id).map(|values| &values[..]) {
-            Some(&[value]) => Some(value),
-            _ => None,
-        };
-        let operator = n.proto.op_type.as_str();
-        let (x, limit, operator) = match (single(self, a), single(self, b), operator) {
-            (_, Some(limit), operator) => (a, limit, operator),
-            (Some(limit), _, "Greater") => (b, limit, "Less"),
-            (Some(limit), _, "GreaterOrEqual") => (b, limit, "LessOrEqual"),
-            (Some(limit), _, "Less") => (b, limit, "Greater"),
-            (Some(limit), _, "LessOrEqual") => (b, limit, "GreaterOrEqual"),
-            (Some(limit), ..) => (b, limit, operator),
-            _ => (self.emit(n, Op::Binary(Binary::Sub), &[a, b])?, 0.0, operator),
-        };
-        let mut sides = Vec::new();
-        if operator != "Less" && operator != "GreaterOrEqual" {
-            sides.push(self.emit(n, Op::Unary(Unary::Step(limit)), &[x])?);
-        }
-        if operator != "Greater" && operator != "LessOrEqual" {
-            let negative = self.emit(n, Op::Unary(Unary::Neg), &[x])?;
-            sides.push(self.emit(n, Op::Unary(Unary::Step(-limit)), &[negative])?);
-        }
-        let side = match sides[..] {
-            [above, below] => self.emit(n, Op::Binary(Binary::Add), &[above, below])?,
-            _ => sides[0],
-        };
-        if matches!(operator, "Greater" | "Less") {
-            Ok(side)
-        } else {
-            self.inverse(n, side)
-        }
-    }
-
-    /// 1 - x
-    fn inverse(&mut self, n: &Node<'_>, x: TensorId) -> Result<TensorId, String> {
-        let one = self.emit_constant(n, &[], vec![1.0])?;
-        self.emit(n, Op::Binary(Binary::Sub), &[one, x])
-    }
-
-    /// A choice by a condition that is 0 or 1: condition * a + (1 - condition) * b.
-    fn select(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
-        let condition = self.real(n, inputs, 0)?;
-        let [a, b] = [self.real(n, inputs, 1)?, self.real(n, inputs, 2)?];
-        for id in [a, b] {
-            let constant = self.graph.constant(id);
-            if constant.is_some_and(|values| values.iter().any(|value| !value.is_finite())) {
-                return Err("it chooses an infinite constant".to_owned());
-            }
-        }
-        let zero = |reader: &Self, id| {
-            reader.graph.constant(id).is_some_and(|values| values.iter().all(|&value: &f32| value == 0.0))
-        };
-        if zero(self, a) && self.divides_by_what_is_zero(condition, b) {
-            return Ok(b);
-        }
-        let single =
-            |reader: &Self, id: TensorId| reader.graph.constant(id).filter(|values| values.len() == 1).cloned();
-        if let (Some(first), Some(second)) = (single(self, a), single(self, b)) {
-            let difference = self.emit_constant(n, &[], vec![first[0] - second[0]])?;
-            let y = self.emit(n, Op::Binary(Binary::Mul), &[condition, difference])?;
-            return self.emit(n, Op::Binary(Binary::Add), &[y, b]);
-        }
-        let first = self.emit(n, Op::Binary(Binary::Mul), &[condition, a])?;
-        if zero(self, b) {
-            return Ok(first);
-        }
-        let inverse = self.inverse(n, condition)?;
-        let second = self.emit(n, Op::Binary(Binary::Mul), &[inverse, b])?;
-        if zero(self, a) {
-            return Ok(second);
-        }
-        self.emit(n, Op::Binary(Binary::Add), &[first, second])
-    }
-
-    /// Whether a condition says that the divisor of a quotient is 0. NVDLA divides only where no divisor is 0.
-    fn divides_by_what_is_zero(&self, condition: TensorId, quotient: TensorId) -> bool {
-        let inputs = |id: TensorId, op: Op| {
-            let node = self.graph.node(self.graph.producer(id)?);
-            (node.op == op).then_some(&node.inputs)
-        };
-        // The condition is 1 - (step(divisor) + step(-divisor)).
-        let compared = || {
-            let sides = inputs(condition, Op::Binary(Binary::Sub))?[1];
-            let above = inputs(sides, Op::Binary(Binary::Add))?[0];
-            Some(inputs(above, Op::Unary(Unary::Step(0.0)))?[0])
-        };
-        inputs(quotient, Op::Binary(Binary::Div)).is_some_and(|inputs| compared() == Some(inputs[1]))
     }
 
     fn other_arithmetic(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
@@ -173,7 +96,7 @@ impl Reader {
             "Max" | "Or" => Binary::Max,
             "Min" => Binary::Min,
             "Pow" => Binary::Pow,
-            "Not" => return self.inverse(n, x),
+            "Not" => return inverse(&mut At { graph: &mut self.graph, node: &n.name }, x),
             "Identity" => return Ok(x),
             "Dropout" => {
                 if let Some(TensorValue::Integers(training)) = inputs.get(2) {

@@ -6,6 +6,7 @@ use super::file::Operator;
 use super::reader::Reader;
 use super::value::{axis, Operands, Value};
 use crate::import::at::At;
+use crate::import::choice::{compare, inverse, select, Comparison};
 use crate::import::reduce::{reduce, Reduction};
 use crate::ir::{Binary, Op, Pool, PoolKind, TensorId, Unary};
 
@@ -75,11 +76,14 @@ impl Reader<'_> {
         let op = match o.name.as_str() {
             "ADD" | "ADD_N" => Binary::Add,
             "SUB" | "SQUARED_DIFFERENCE" => Binary::Sub,
-            "MUL" => Binary::Mul,
+            "MUL" | "LOGICAL_AND" => Binary::Mul,
             "DIV" | "FLOOR_DIV" => Binary::Div,
-            "MAXIMUM" => Binary::Max,
+            "MAXIMUM" | "LOGICAL_OR" => Binary::Max,
             "MINIMUM" => Binary::Min,
             "POW" => Binary::Pow,
+            "EQUAL" | "GREATER" | "GREATER_EQUAL" | "LESS" | "LESS_EQUAL" | "NOT_EQUAL" | "SELECT" | "SELECT_V2" => {
+                return self.chosen(o, n, x);
+            }
             _ => return self.other(o, n, x),
         };
         let (ids, first) = self.together(n, &x.all()?)?;
@@ -96,10 +100,34 @@ impl Reader<'_> {
         Ok(self.value(id, first))
     }
 
+    /// Comparisons, whose results are 0 and 1, and choices by them.
+    fn chosen(&mut self, o: &Operator<'_>, n: &str, x: &Operands) -> Result<Value, String> {
+        let (ids, first) = self.together(n, &x.all()?)?;
+        let to = &mut At { graph: &mut self.graph, node: n };
+        let comparison = match o.name.as_str() {
+            "GREATER" => Comparison::Greater,
+            "GREATER_EQUAL" => Comparison::GreaterOrEqual,
+            "LESS" => Comparison::Less,
+            "LESS_EQUAL" => Comparison::LessOrEqual,
+            _ => Comparison::Equal,
+        };
+        let id = match (o.name.as_str(), &ids[..]) {
+            ("SELECT" | "SELECT_V2", &[condition, a, b]) => select(to, condition, a, b)?,
+            ("NOT_EQUAL", &[a, b]) => {
+                let equal = compare(to, comparison, a, b)?;
+                inverse(to, equal)?
+            }
+            (_, &[a, b]) => compare(to, comparison, a, b)?,
+            _ => return Err(format!("it has {} operands", ids.len())),
+        };
+        Ok(self.value(id, first))
+    }
+
     fn other(&mut self, o: &Operator<'_>, n: &str, x: &Operands) -> Result<Value, String> {
         let value = x.get(0)?.clone();
         let rank = value.shape.len();
         let id = match o.name.as_str() {
+            "LOGICAL_NOT" => inverse(&mut At { graph: &mut self.graph, node: n }, value.id)?,
             "SQUARE" => self.emit(n, Op::Binary(Binary::Mul), &[value.id, value.id])?,
             "ZEROS_LIKE" => self.with_scalar(n, Binary::Mul, value.id, 0.0)?,
             "RSQRT" => {

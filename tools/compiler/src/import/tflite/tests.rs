@@ -559,6 +559,39 @@ fn functions_have_their_parameters() {
     assert_close(&run(&model.bytes(softmax), &x), &expected);
 }
 
+/// Comparisons with a constant, per element and per channel, and what they choose.
+#[test]
+fn comparisons_choose() {
+    const BOOL: i8 = 6;
+    let x = numbers(2 * 3 * 2);
+    type Holds = fn(f32, f32) -> bool;
+    let comparisons: [(&str, Holds); 6] = [
+        ("GREATER", |a, b| a > b),
+        ("GREATER_EQUAL", |a, b| a >= b),
+        ("LESS", |a, b| a < b),
+        ("LESS_EQUAL", |a, b| a <= b),
+        ("EQUAL", |a, b| a.to_bits() == b.to_bits()),
+        ("NOT_EQUAL", |a, b| a.to_bits() != b.to_bits()),
+    ];
+    for (operator, holds) in comparisons {
+        for select in ["SELECT", "SELECT_V2"] {
+            let mut model = Model::default();
+            let shape = [1, 2, 3, 2];
+            let input = model.input(real(&shape));
+            let limit = model.tensor(reals(&[1], &[x[5]]));
+            let mask = model.add(operator, &[input, limit], &[], Tensor { kind: BOOL, ..real(&shape) });
+            let not = model.add("LOGICAL_NOT", &[mask], &[], Tensor { kind: BOOL, ..real(&shape) });
+            let other = model.add("ABS", &[input], &[], real(&shape));
+            let values = model.tensor(reals(&[2], &[3.0, -4.0]));
+            let twice = model.add("MUL", &[input, values], &[(0, Byte(0))], real(&shape));
+            let chosen = model.add(select, &[not, other, twice], &[], real(&shape));
+            let of = |(k, &x): (usize, &f32), limit| if holds(x, limit) { x * [3.0, -4.0][k % 2] } else { x.abs() };
+            let expected: Vec<f32> = x.iter().enumerate().map(|x_k| of(x_k, x[5])).collect();
+            assert_close(&run(&model.bytes(chosen), &x), &expected);
+        }
+    }
+}
+
 #[test]
 fn refusals_name_the_operators() {
     let mut model = Model::default();
