@@ -83,11 +83,22 @@ impl Messages {
 /// causes this warning once. On a kernel without fault injection it counts as a failure.
 const VMAP_WITHOUT_MEMORY: &str = " at dma_buf_vmap+";
 
-/// The messages that indicate an error.
-pub fn splats(messages: &[String]) -> Vec<&String> {
-    let expected = |message: &str| Path::new(FAIL_NTH).exists() && message.contains(VMAP_WITHOUT_MEMORY);
-    let is_error = |message: &&String| ERRORS.iter().any(|error| message.contains(error));
-    messages.iter().filter(is_error).filter(|message| !expected(message)).collect()
+/// `get_cred()` writes the same 0 into `non_rcu` of shared credentials without a lock (`include/linux/cred.h`). Two threads of a
+/// process that create a file each, such as the file of a dma-buf, do so in `init_file()`. KCSAN reports this race of the
+/// kernel's own.
+const CREDENTIALS_OF_FILES: &str = "KCSAN: data-race in init_file / init_file";
+
+/// The lines of a kernel's report that are shown: the stacks of both sides of a race.
+const REPORT_LINES: usize = 40;
+
+/// The messages that indicate an error, each with the lines after it.
+pub fn splats(messages: &[String]) -> Vec<String> {
+    let expected = |message: &str| {
+        Path::new(FAIL_NTH).exists() && message.contains(VMAP_WITHOUT_MEMORY) || message.contains(CREDENTIALS_OF_FILES)
+    };
+    let is_error = |message: &str| ERRORS.iter().any(|error| message.contains(error)) && !expected(message);
+    let report = |index: usize| messages[index..].iter().take(REPORT_LINES).cloned().collect::<Vec<_>>().join("\n");
+    (0..messages.len()).filter(|&index| is_error(&messages[index])).map(report).collect()
 }
 
 /// A value of `/proc/meminfo` in kB.

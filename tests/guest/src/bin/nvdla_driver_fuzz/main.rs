@@ -106,7 +106,7 @@ fn supervise(arguments: &Arguments) -> Outcome {
             faults += 1;
         }
         let said = messages.read()?;
-        complaints.extend(system::splats(&said).into_iter().cloned());
+        complaints.extend(system::splats(&said));
         let elapsed = begin.elapsed().as_secs();
         if elapsed / 30 > shown {
             shown = elapsed / 30;
@@ -139,7 +139,7 @@ fn supervise(arguments: &Arguments) -> Outcome {
     last_task(&node)?;
     let after = figures()?;
     println!("slab {} kB and then {}, CMA free {} kB and then {}", memory.0, after.0, memory.1, after.1);
-    complaints.extend(system::splats(&messages.read()?).into_iter().cloned());
+    complaints.extend(system::splats(&messages.read()?));
     if let Some(complaint) = complaints.first() {
         return Err(format!("the kernel complained: {complaint}").into());
     }
