@@ -228,6 +228,9 @@ impl Pass<'_> {
     /// picture without a batch is padded as one with a batch, and only the part of a tensor that is needed is moved. Two
     /// transpositions with a reshape between them that adds dimensions of 1 become adjacent.
     pub(super) fn sink_reshapes(&mut self, k: usize) -> bool {
+        if matches!(self.graph.nodes[k].op, Op::Binary(_)) {
+            return self.sink_reshapes_of_both(k);
+        }
         let (y, moved) = (self.output(k), self.inputs(k)[0]);
         let m = match self.graph.nodes[k].op {
             Op::Pad { .. } => self.only_origin(moved),
@@ -283,6 +286,65 @@ impl Pass<'_> {
         let Some(inner) = self.before(k, op, &[x]) else { return false };
         self.rounds_before(inner, y);
         self.replace(k + 1, Op::Reshape { shape }, &[inner])
+    }
+
+    /// f(reshape(a), reshape(b)) becomes reshape(f(a, b)), for arithmetic on two tensors that have one shape before and behind.
+    fn sink_reshapes_of_both(&mut self, k: usize) -> bool {
+        let (op, inputs, y) = (self.graph.nodes[k].op.clone(), self.inputs(k).to_vec(), self.output(k));
+        let shape = self.graph.shape(y).to_vec();
+        let source = |pass: &Self, id: TensorId| {
+            let node = &pass.graph.nodes[pass.origin(id)?];
+            let same = matches!(node.op, Op::Reshape { .. }) && pass.graph.shape(id) == shape;
+            same.then_some(node.inputs[0])
+        };
+        let (Some(a), Some(b)) = (source(self, inputs[0]), source(self, inputs[1])) else { return false };
+        let scales = &self.graph.tensor(y).quantization;
+        if self.graph.shape(a) != self.graph.shape(b) || scales.as_ref().is_some_and(|scales| scales.axis.is_some()) {
+            return false;
+        }
+        let Some(inner) = self.before(k, op, &[a, b]) else { return false };
+        self.rounds_before(inner, y);
+        self.replace(k + 1, Op::Reshape { shape }, &[inner])
+    }
+
+    /// A transposition of tensors that a model has joined, and each of which has only dimensions of 1 that move: the joined steps of a
+    /// recurrent layer. They are joined along the axis that it then is.
+    pub(super) fn turned_steps(&mut self, k: usize) -> bool {
+        let Op::Transpose { perm } = &self.graph.nodes[k].op else { return false };
+        let perm = perm.clone();
+        let from = self.inputs(k)[0];
+        // A reshape between both may add and remove dimensions of 1.
+        let joined = match self.origin(from).map(|m| &self.graph.nodes[m]) {
+            Some(Node { op: Op::Reshape { .. }, inputs, .. })
+                if same_extents(self.graph.shape(inputs[0]), self.graph.shape(from)) =>
+            {
+                inputs[0]
+            }
+            _ => from,
+        };
+        let Some(c) = self.origin(joined) else { return false };
+        let Op::Concat { axis } = self.graph.nodes[c].op else { return false };
+        let axes = |shape: &[usize]| (0..shape.len()).filter(|&axis| shape[axis] != 1).collect::<Vec<_>>();
+        let (before, after) = (axes(self.graph.shape(joined)), axes(self.graph.shape(from)));
+        let Some(place) = before.iter().position(|&own| own == axis).map(|at| after[at]) else { return false };
+        let parts = self.inputs(c).to_vec();
+        let single = parts.iter().all(|&part| self.graph.shape(part)[axis] == 1);
+        let order = perm.iter().filter(|axis| after.contains(axis) && !(single && **axis == place));
+        let y = self.output(k);
+        let per_axis = self.graph.tensor(y).quantization.as_ref().is_some_and(|scales| scales.axis.is_some());
+        let Some(along) = perm.iter().position(|&axis| axis == place) else { return false };
+        if per_axis || !order.is_sorted() {
+            return false;
+        }
+        let (mut at, mut made) = (k, Vec::new());
+        for part in parts {
+            let mut shape = self.graph.shape(y).to_vec();
+            shape[along] = self.graph.shape(part)[axis];
+            let Some(turned) = self.before(at, Op::Reshape { shape }, &[part]) else { return false };
+            made.push(turned);
+            at += 1;
+        }
+        self.replace(at, Op::Concat { axis: along }, &made)
     }
 
     /// The model rounds a tensor before it is moved, and not behind, so that the moved tensor may be removed. An output keeps its

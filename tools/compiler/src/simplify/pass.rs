@@ -82,13 +82,15 @@ impl<'a> Pass<'a> {
                 || self.sink_moves(k)
                 || self.sink_transposes(k)
                 || self.sink_reshapes(k)
+                || self.turned_steps(k)
                 || self.before_heads(k)
                 || self.permutation(k)
                 || self.fold_into_weights(k)
                 || self.log_softmax(k)
                 || self.padding(k)
                 || self.large_average(k)
-                || self.whole_input(k))
+                || self.whole_input(k)
+                || self.whole_lines(k))
     }
 
     pub(super) fn inputs(&self, k: usize) -> &[TensorId] {

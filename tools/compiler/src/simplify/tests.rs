@@ -770,3 +770,74 @@ fn choices_are_functions_only_if_they_are_everywhere() {
         assert_eq!(*ops(&simplified(builder.0)).last().unwrap(), name, "{at}");
     }
 }
+
+/// The joined steps of a recurrent layer are joined along the axis that they then have.
+#[test]
+fn steps_are_joined_where_they_are_read() {
+    let mut builder = Builder(Graph::new("recurrence"));
+    let x = builder.0.input("x", &[1, 4]).unwrap();
+    let steps: Vec<TensorId> = [Unary::Relu, Unary::Abs, Unary::Exp]
+        .into_iter()
+        .map(|unary| {
+            let step = builder.unary(unary, x);
+            builder.node(Op::Reshape { shape: vec![1, 1, 4] }, &[step])
+        })
+        .collect();
+    let joined = builder.node(Op::Concat { axis: 0 }, &steps);
+    let batch = builder.node(Op::Reshape { shape: vec![1, 3, 4] }, &[joined]);
+    let y = builder.node(Op::Transpose { perm: vec![0, 2, 1] }, &[batch]);
+    builder.0.outputs.push(y);
+    let graph = simplified(builder.0);
+    assert_eq!(graph.nodes.last().unwrap().op, Op::Concat { axis: 2 });
+    assert!(!ops(&graph).contains(&"Transpose"));
+}
+
+/// A fully connected layer over the lines or the columns of a picture, with the channels before or behind the other dimension.
+#[test]
+fn layers_over_lines_are_convolutions() {
+    for (perm, kernel) in [
+        (vec![0, 2, 1, 3], [1, 4]),
+        (vec![0, 2, 3, 1], [1, 4]),
+        (vec![0, 3, 1, 2], [3, 1]),
+        (vec![3, 0, 2, 1], [3, 1]),
+        (vec![2, 0, 3, 1], [1, 4]),
+    ] {
+        let mut builder = Builder(Graph::new("sequence"));
+        let x = builder.0.input("x", &[1, 2, 3, 4]).unwrap();
+        let turned = builder.node(Op::Transpose { perm }, &[x]);
+        let count = if kernel[0] == 1 { 3 } else { 4 };
+        let flat = 24 / count;
+        let steps = builder.node(Op::Reshape { shape: vec![1, count, flat] }, &[turned]);
+        let first = builder.node(Op::Transpose { perm: vec![0, 2, 1] }, &[steps]);
+        let z = builder.node(Op::Reshape { shape: vec![1, flat, 1, count] }, &[first]);
+        let y = builder.conv(z, 5, 1);
+        let y = builder.unary(Unary::Relu, y);
+        builder.0.outputs.push(y);
+        let graph = simplified(builder.0);
+        let found = graph.nodes.iter().find_map(|node| match node.op {
+            Op::Convolution(Convolution { kernel, .. }) => Some(kernel),
+            _ => None,
+        });
+        assert_eq!(found, Some(kernel));
+        assert!(!ops(&graph).contains(&"Transpose"));
+    }
+}
+
+/// A residual connection of a network whose sequences are matrices.
+#[test]
+fn sums_of_reshaped_tensors_are_reshaped() {
+    let mut builder = Builder(Graph::new("residual"));
+    let x = builder.0.input("x", &[1, 4, 1, 6]).unwrap();
+    let parts = [Unary::Abs, Unary::Exp].map(|unary| {
+        let part = builder.unary(unary, x);
+        let flat = builder.node(Op::Reshape { shape: vec![1, 4, 6] }, &[part]);
+        let turned = builder.node(Op::Transpose { perm: vec![0, 2, 1] }, &[flat]);
+        builder.node(Op::Reshape { shape: vec![6, 1, 4] }, &[turned])
+    });
+    let sum = builder.both(Binary::Add, parts[0], parts[1]);
+    let four = builder.node(Op::Reshape { shape: vec![1, 6, 1, 4] }, &[sum]);
+    let y = builder.node(Op::Transpose { perm: vec![0, 3, 2, 1] }, &[four]);
+    builder.0.outputs.push(y);
+    let graph = simplified(builder.0);
+    assert!(!ops(&graph).contains(&"Transpose"), "{:?}", ops(&graph));
+}

@@ -2,6 +2,7 @@
 
 //! Rules that fold into a convolution: factors and offsets per channel, padding, and the flattening of its input.
 
+use super::moves::indices;
 use super::pass::Pass;
 use crate::bounds::bounds;
 use crate::ir::infer::{broadcast, Broadcast};
@@ -204,5 +205,65 @@ impl Pass<'_> {
         let mut inputs = self.inputs(k).to_vec();
         (inputs[0], inputs[1]) = (from, weights);
         self.replace(k, Op::Convolution(Convolution { kernel: [h, w], stride: [1, 1], ..op }), &inputs)
+    }
+
+    /// A 1 x 1 convolution over the lines of a picture, of which each is all channels and columns, or over its columns in the same way:
+    /// the fully connected layer between the convolutions and the sequence of a network that reads text or sound. It becomes a
+    /// convolution with kernels of one line or one column.
+    pub(super) fn whole_lines(&mut self, k: usize) -> bool {
+        let Op::Convolution(op @ Convolution { group: 1, kernel: [1, 1], stride: [1, 1], .. }) = self.graph.nodes[k].op
+        else {
+            return false;
+        };
+        let (z, weights) = (self.inputs(k)[0], self.inputs(k)[1]);
+        let (&[1, flat, height, width], true) = (self.graph.shape(z), op.padding == Padding::default()) else {
+            return false;
+        };
+        let count = height * width;
+        if height.min(width) != 1 || count == 1 {
+            return false;
+        }
+        // The moves before, the last first.
+        let (mut chain, mut x) = (Vec::new(), z);
+        while let Some(m) = self.origin(x) {
+            if !matches!(self.graph.nodes[m].op, Op::Reshape { .. } | Op::Transpose { .. }) {
+                break;
+            }
+            chain.push(m);
+            x = self.inputs(m)[0];
+        }
+        let &[1, channels, lines, columns] = self.graph.shape(x) else { return false };
+        let along = [lines == count && columns > 1, columns == count && lines > 1];
+        let Some(mut places) = indices(flat * count).filter(|_| along != [false; 2]) else { return false };
+        for &m in chain.iter().rev() {
+            let Node { op, inputs, output, .. } = &self.graph.nodes[m];
+            places = crate::float::apply(op, &[(self.graph.shape(inputs[0]), &places)], self.graph.shape(*output));
+        }
+        // Element t of channel d is as far from its first one as line or column t from the first.
+        let fits = |step: usize| {
+            let mut rows = places.chunks_exact(count);
+            rows.all(|row| row.iter().enumerate().all(|(t, &at)| at as usize == row[0] as usize + t * step))
+        };
+        let kernel = match along {
+            [true, _] if fits(columns) => [1, columns],
+            [_, true] if fits(1) => [lines, 1],
+            _ => return false,
+        };
+        let Some(values) = self.graph.constant(weights).cloned() else { return false };
+        let (kernels, taps) = (self.graph.shape(weights)[0], kernel[0] * kernel[1]);
+        let mut turned = vec![0.0; values.len()];
+        for (at, &weight) in values.iter().enumerate() {
+            let place = places[at % flat * count] as usize;
+            let (channel, pixel) = (place / (lines * columns), place % (lines * columns));
+            let tap = if kernel[0] == 1 { pixel % columns } else { pixel / columns };
+            turned[(at / flat * channels + channel) * taps + tap] = weight;
+        }
+        let Some(weights) = self.constant(weights, &[kernels, channels, kernel[0], kernel[1]], turned) else {
+            return false;
+        };
+        let inputs = [&[x, weights], &self.inputs(k)[2..]].concat();
+        let shape = self.graph.shape(self.output(k)).to_vec();
+        let Some(made) = self.before(k, Op::Convolution(Convolution { kernel, ..op }), &inputs) else { return false };
+        self.replace(k + 1, Op::Reshape { shape }, &[made])
     }
 }

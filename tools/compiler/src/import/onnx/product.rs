@@ -6,6 +6,9 @@ use super::convert::sizes;
 use super::reader::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Convolution, Op, Padding, TensorId};
 
+/// The most tensors that are looked at before a product.
+const MOST_PARTS: usize = 1000;
+
 /// The windows of `Conv`, `ConvTranspose` and the poolings, in two dimensions.
 pub(super) struct Windows {
     pub(super) kernel: [usize; 2],
@@ -250,15 +253,37 @@ impl Reader {
         self.product(n, a, b, None)
     }
 
-    /// Whether the lines of a matrix are those of one sequence, and not images of a batch: it is a tensor of another batch in the
-    /// shape of a matrix.
+    /// Whether the lines of a matrix are those of one sequence, and not images of a batch: it is a tensor of a batch of 1 in the shape of
+    /// a matrix.
     fn is_sequence(&self, mut a: TensorId) -> bool {
         let lines = self.graph.shape(a)[0];
         while let Some(node) = self.graph.producer(a).map(|id| self.graph.node(id)) {
+            a = node.inputs[0];
             match node.op {
-                Op::Unary(_) | Op::Binary(_) => a = node.inputs[0],
-                Op::Reshape { .. } => return self.graph.shape(node.inputs[0]).first() == Some(&1) && lines > 1,
+                Op::Unary(_) | Op::Binary(_) => {}
+                Op::Reshape { .. } | Op::Transpose { .. } => match self.graph.shape(a).first() {
+                    Some(1) => return lines > 1,
+                    Some(&first) if first == lines => {}
+                    _ => break,
+                },
                 _ => break,
+            }
+        }
+        false
+    }
+
+    /// Whether a tensor joins the steps of a recurrent layer along its first axis. Their elements are channels.
+    fn is_steps(&self, a: TensorId) -> bool {
+        let mut left = vec![a];
+        // A model may join the same tensors again and again.
+        for _ in 0..MOST_PARTS {
+            let Some(id) = left.pop() else { return true };
+            let Some(node) = self.graph.producer(id).map(|id| self.graph.node(id)) else { return false };
+            match node.op {
+                Op::Concat { axis: 0 } if node.inputs.iter().all(|&part| self.graph.shape(part)[0] == 1) => {}
+                Op::Concat { .. } => left.extend(&node.inputs),
+                Op::Slice { .. } | Op::Unary(_) => left.push(node.inputs[0]),
+                _ => return false,
             }
         }
         false
@@ -329,7 +354,7 @@ impl Reader {
             [lines] if self.is_sequence(a) => (1, lines),
             [lines] => (lines, 1),
             // A sequence before its batch, as PyTorch's recurrent layers have it.
-            [lines, 1] => (1, lines),
+            [lines, 1] if !self.is_steps(a) => (1, lines),
             [ref batch @ .., lines] => (batch.iter().product(), lines),
         };
         let mut x = self.reshape(n, a, &[batch, lines, last])?;
