@@ -1043,6 +1043,10 @@ fn large_windows_are_exact() {
     // 33 is 3 times 11, and 37 is a prime.
     convolve([2, 80, 40], [3, 2], [33, 1], [33, 0, 33, 1]);
     convolve([2, 80, 40], [3, 2], [37, 1], [37, 0, 37, 0]);
+    // Windows that the convolution buffer of nv_small does not hold: dilated, and of a whole tensor.
+    convolve([128, 45, 31], [3, 3], [18, 18], [18; 4]);
+    convolve([34, 1, 96], [1, 96], [1, 1], [0; 4]);
+    convolve([96, 1, 64], [1, 64], [1, 1], [0; 4]);
 }
 
 /// Channels, lines and columns of zeros, and other constants with one value per channel.

@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
+use nvdla_uapi::layout::bytes;
 use nvdla_uapi::layout::feature::Atoms;
+use nvdla_uapi::layout::weight::Geometry;
 use nvdla_uapi::reg::values::Precision;
 
 use crate::build::nodes::Builder;
@@ -254,7 +256,9 @@ impl Builder<'_> {
         }
         let conv = nearer(conv);
         let [rows, columns] = conv.op.kernel;
-        let most = conv.op.dilation.map(|dilation| if dilation > LARGEST_DILATION { 1 } else { LARGEST_KERNEL });
+        let fits = self.fits(&conv, x);
+        let apart = |dilation: usize| dilation > LARGEST_DILATION || dilation > 1 && !fits;
+        let most = conv.op.dilation.map(|dilation| if apart(dilation) { 1 } else { LARGEST_KERNEL });
         if rows <= most[0] && columns <= most[1] {
             self.padded(node, conv, x, Vec::new(), output);
             return Ok(());
@@ -311,6 +315,21 @@ impl Builder<'_> {
             sum = Some(made);
         }
         Ok(())
+    }
+
+    /// Whether the convolution buffer holds a kernel group and the elements between the first and the last of a window.
+    fn fits(&self, conv: &Convolution, x: TensorId) -> bool {
+        let [channels, height, width] = self.net.tensors[x].shape;
+        let precision = if self.net.integers { Precision::Int8 } else { Precision::Fp16 };
+        let [lines, columns] = conv.op.window();
+        let window = lines.min(height as usize) * columns.min(width as usize);
+        // Groups are computed in blocks of atoms.
+        let each = channels as usize / conv.op.group;
+        let data = Atoms::of(self.config, precision).filled(each) * window * bytes(precision) as usize;
+        let kernels = (Geometry::of(self.config, precision).group_kernels as usize).min(conv.kernels);
+        let weights = conv.weights.len() / conv.kernels * kernels * bytes(precision) as usize;
+        let banks = |size: usize| size.div_ceil(self.config.cbuf_bank_bytes() as usize);
+        banks(data) + banks(weights) <= self.config.cbuf_banks as usize
     }
 
     /// A step with a convolution. Padding beyond the hardware's is added by steps of one weight per channel.

@@ -137,8 +137,13 @@ fn forced_map(
     };
     let fits =
         |map: &Option<Vec<u32>>| map.as_ref().is_none_or(|map| map.last().is_none_or(|&last| last < LARGEST_EXTENT));
+    // The elements of a window are in the buffer at the same time.
+    let least = (atoms.filled(input.extent as usize) as u64 * window * u64::from(bytes(precision))).div_ceil(bank);
+    if least >= u64::from(config.cbuf_banks) {
+        return None;
+    }
     // Two banks for data, if with four the atoms with fewer channels would be more than a cube has.
-    Some(map(4)).filter(fits).unwrap_or_else(|| map(2))
+    Some(map(least.max(4))).filter(fits).unwrap_or_else(|| map(least.max(2)))
 }
 
 struct Placer<'a> {

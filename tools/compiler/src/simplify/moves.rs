@@ -155,12 +155,12 @@ impl Pass<'_> {
         true
     }
 
-    /// f(transpose(a), b) becomes transpose(f(a, b')), for arithmetic on two tensors, concatenations, padding and slices, if each
+    /// f(transpose(a), b) becomes transpose(f(a, b')), for arithmetic, concatenations, padding and slices, if each
     /// other operand is transposed in the same way or only dimensions of 1 move when it is transposed back. TensorFlow's exporters leave such
     /// islands with the channels last.
     pub(super) fn sink_transposes(&mut self, k: usize) -> bool {
         let op = &self.graph.nodes[k].op;
-        if !matches!(op, Op::Binary(_) | Op::Concat { .. } | Op::Pad { .. } | Op::Slice { .. }) {
+        if !matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Concat { .. } | Op::Pad { .. } | Op::Slice { .. }) {
             return false;
         }
         let (y, inputs) = (self.output(k), self.inputs(k).to_vec());
@@ -206,13 +206,18 @@ impl Pass<'_> {
         let mut operands = Vec::new();
         for (source, shape) in sources {
             let scalar = self.graph.tensor(source).elements() == 1 && self.graph.constant(source).is_some();
-            match shape.filter(|shape| !scalar && shape != self.graph.shape(source)) {
-                Some(shape) => {
+            let values = self.graph.constant(source).cloned();
+            match (shape.filter(|shape| !scalar && shape != self.graph.shape(source)), values) {
+                (Some(shape), Some(values)) => {
+                    let Some(constant) = self.constant(source, &shape, values) else { return false };
+                    operands.push(constant);
+                }
+                (Some(shape), None) => {
                     let Some(reshaped) = self.before(at, Op::Reshape { shape }, &[source]) else { return false };
                     at += 1;
                     operands.push(reshaped);
                 }
-                None => operands.push(source),
+                (None, _) => operands.push(source),
             }
         }
         let per_axis = |quantization: &Quantization| quantization.axis.is_some();

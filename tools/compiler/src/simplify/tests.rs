@@ -841,3 +841,24 @@ fn sums_of_reshaped_tensors_are_reshaped() {
     let graph = simplified(builder.0);
     assert!(!ops(&graph).contains(&"Transpose"), "{:?}", ops(&graph));
 }
+
+/// A tensor with the channels last that two operators read, and that are joined again.
+#[test]
+fn islands_may_divide() {
+    let mut builder = Builder(Graph::new("island"));
+    let x = builder.0.input("x", &[1, 2, 3, 4]).unwrap();
+    let conv = builder.conv(x, 3, 1);
+    let last = builder.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[conv]);
+    let relu = builder.unary(Unary::Relu, last);
+    let sum = builder.both(Binary::Add, last, relu);
+    let factors = builder.constant(&[3], vec![1.0, -2.0, 0.5]);
+    let scaled = builder.both(Binary::Mul, sum, factors);
+    let sum = builder.both(Binary::Max, scaled, sum);
+    let first = builder.node(Op::Transpose { perm: vec![0, 3, 1, 2] }, &[sum]);
+    let y = builder.conv(first, 2, 1);
+    builder.0.outputs.push(y);
+    let graph = simplified(builder.0);
+    assert!(!ops(&graph).contains(&"Transpose"), "{:?}", ops(&graph));
+    // A constant is given another shape at once.
+    assert!(!ops(&graph).contains(&"Reshape"), "{:?}", ops(&graph));
+}

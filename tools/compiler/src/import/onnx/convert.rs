@@ -262,6 +262,18 @@ impl Reader {
     fn operator(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<Vec<TensorValue>, String> {
         let operator = n.proto.op_type.as_str();
         let one = |id: TensorId| vec![TensorValue::Real(id)];
+        let empty = |k: usize| n.has(k) && matches!(inputs.get(k), Some(TensorValue::Nothing));
+        match operator {
+            "Concat" if (0..inputs.len()).any(empty) => {
+                let parts: Vec<TensorValue> =
+                    (0..inputs.len()).filter(|&k| !empty(k)).map(|k| inputs[k].clone()).collect();
+                return if parts.is_empty() { Ok(vec![TensorValue::Nothing]) } else { self.operator(n, &parts) };
+            }
+            "Add" | "Cast" | "Div" | "Identity" | "Mul" | "Neg" | "Sub" | "Transpose" | "Unsqueeze" if empty(0) => {
+                return Ok(vec![TensorValue::Nothing]);
+            }
+            _ => {}
+        }
         match operator {
             "Conv" => self.conv(n, inputs).map(one),
             "ConvTranspose" => self.conv_transpose(n, inputs).map(one),
