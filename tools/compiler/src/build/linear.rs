@@ -14,6 +14,7 @@ use nvdla_uapi::layout::weight::Geometry;
 use nvdla_uapi::reg::values::Precision;
 
 use crate::build::nodes::Builder;
+use crate::codegen::cbuf::{self, WeightSize};
 use crate::float;
 use crate::ir::{self, Op};
 use crate::net::step::{Combine, Convolution, Kind, PostOp, Tensor, TensorId};
@@ -321,15 +322,15 @@ impl Builder<'_> {
     fn fits(&self, conv: &Convolution, x: TensorId) -> bool {
         let [channels, height, width] = self.net.tensors[x].shape;
         let precision = if self.net.integers { Precision::Int8 } else { Precision::Fp16 };
-        let [lines, columns] = conv.op.window();
-        let window = lines.min(height as usize) * columns.min(width as usize);
+        let [lines, columns] = conv.op.window().map(|extent| extent as u32);
         // Groups are computed in blocks of atoms.
         let each = channels as usize / conv.op.group;
-        let data = Atoms::of(self.config, precision).filled(each) * window * bytes(precision) as usize;
-        let kernels = (Geometry::of(self.config, precision).group_kernels as usize).min(conv.kernels);
-        let weights = conv.weights.len() / conv.kernels * kernels * bytes(precision) as usize;
-        let banks = |size: usize| size.div_ceil(self.config.cbuf_bank_bytes() as usize);
-        banks(data) + banks(weights) <= self.config.cbuf_banks as usize
+        let surfaces = Atoms::of(self.config, precision).surfaces(each) as u32;
+        let entries = cbuf::surface_entries(self.config, surfaces, columns.min(width));
+        let kernel = (conv.weights.len() / conv.kernels) as u64 * u64::from(bytes(precision));
+        let kernels = u64::from(Geometry::of(self.config, precision).group_kernels).min(conv.kernels as u64);
+        let weights = WeightSize { all: kernel * conv.kernels as u64, group: kernel * kernels };
+        cbuf::most_lines(self.config, entries, weights) >= lines.min(height)
     }
 
     /// A step with a convolution. Padding beyond the hardware's is added by steps of one weight per channel.

@@ -77,6 +77,11 @@ impl Tensor {
         self.shape.iter().product()
     }
 
+    /// Whether it has a scale per index of an axis, which no other axis can have.
+    pub(crate) fn has_scales_of_an_axis(&self) -> bool {
+        self.quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some())
+    }
+
     /// The shape as N, C, H, W: `[C]` is `[1, C, 1, 1]`, `[N, C]` is `[N, C, 1, 1]`, `[N, C, L]` is `[N, C, 1, L]`.
     /// None if there are more than four dimensions.
     pub fn nchw(&self) -> Option<[usize; 4]> {

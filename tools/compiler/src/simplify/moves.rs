@@ -4,7 +4,7 @@
 //! so that it can be folded into its convolution.
 
 use super::pass::Pass;
-use crate::ir::{BlockOrder, Node, Op, Quantization, TensorId};
+use crate::ir::{BlockOrder, Node, Op, TensorId};
 
 /// The most elements of a tensor for which a permutation is examined, so that each index is exact as f32.
 const MAX_INDICES: usize = 1 << 24;
@@ -12,6 +12,11 @@ const MAX_INDICES: usize = 1 << 24;
 /// The index of each element, with which the source of each moved element is found; `None` if there are too many.
 pub(super) fn indices(count: usize) -> Option<Vec<f32>> {
     (count <= MAX_INDICES).then(|| (0..count).map(|at| at as f32).collect())
+}
+
+/// The axes of a shape that are no dimensions of 1.
+pub(super) fn long_axes(shape: &[usize]) -> Vec<usize> {
+    (0..shape.len()).filter(|&axis| shape[axis] != 1).collect()
 }
 
 /// Whether two shapes differ only in dimensions of 1.
@@ -76,8 +81,7 @@ impl Pass<'_> {
                 if !same_extents(before, after) {
                     return None;
                 }
-                let axes = |shape: &[usize]| (0..shape.len()).filter(|&axis| shape[axis] != 1).collect::<Vec<_>>();
-                let (from, to) = (axes(before), axes(after));
+                let (from, to) = (long_axes(before), long_axes(after));
                 let mut own = vec![1; before.len()];
                 from.iter().zip(&to).for_each(|(&from, &to)| own[from] = aligned[to]);
                 self.constant(constant, &own, values)
@@ -220,8 +224,7 @@ impl Pass<'_> {
                 (None, _) => operands.push(source),
             }
         }
-        let per_axis = |quantization: &Quantization| quantization.axis.is_some();
-        if self.graph.tensor(y).quantization.as_ref().is_some_and(per_axis) {
+        if self.graph.tensor(y).has_scales_of_an_axis() {
             return false;
         }
         let Some(inner) = self.before(at, op, &operands) else { return false };
@@ -272,8 +275,7 @@ impl Pass<'_> {
                 Op::Slice { starts: start, steps: step, lengths: length }
             }
             Op::Transpose { perm } if turned(self, x) && same_extents(&before, &after) => {
-                let axes = |shape: &[usize]| (0..shape.len()).filter(|&axis| shape[axis] != 1).collect::<Vec<_>>();
-                let (own, others) = (axes(&before), axes(&after));
+                let (own, others) = (long_axes(&before), long_axes(&after));
                 let mut order = perm.iter().filter_map(|axis| others.iter().position(|other| other == axis));
                 let mut inner: Vec<usize> = (0..before.len()).collect();
                 for &axis in &own {
@@ -284,7 +286,7 @@ impl Pass<'_> {
             }
             _ => return false,
         };
-        if self.graph.tensor(y).quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some()) {
+        if self.graph.tensor(y).has_scales_of_an_axis() {
             return false;
         }
         let shape = self.graph.shape(y).to_vec();
@@ -303,8 +305,7 @@ impl Pass<'_> {
             same.then_some(node.inputs[0])
         };
         let (Some(a), Some(b)) = (source(self, inputs[0]), source(self, inputs[1])) else { return false };
-        let scales = &self.graph.tensor(y).quantization;
-        if self.graph.shape(a) != self.graph.shape(b) || scales.as_ref().is_some_and(|scales| scales.axis.is_some()) {
+        if self.graph.shape(a) != self.graph.shape(b) || self.graph.tensor(y).has_scales_of_an_axis() {
             return false;
         }
         let Some(inner) = self.before(k, op, &[a, b]) else { return false };
@@ -329,16 +330,14 @@ impl Pass<'_> {
         };
         let Some(c) = self.origin(joined) else { return false };
         let Op::Concat { axis } = self.graph.nodes[c].op else { return false };
-        let axes = |shape: &[usize]| (0..shape.len()).filter(|&axis| shape[axis] != 1).collect::<Vec<_>>();
-        let (before, after) = (axes(self.graph.shape(joined)), axes(self.graph.shape(from)));
+        let (before, after) = (long_axes(self.graph.shape(joined)), long_axes(self.graph.shape(from)));
         let Some(place) = before.iter().position(|&own| own == axis).map(|at| after[at]) else { return false };
         let parts = self.inputs(c).to_vec();
         let single = parts.iter().all(|&part| self.graph.shape(part)[axis] == 1);
         let order = perm.iter().filter(|axis| after.contains(axis) && !(single && **axis == place));
         let y = self.output(k);
-        let per_axis = self.graph.tensor(y).quantization.as_ref().is_some_and(|scales| scales.axis.is_some());
         let Some(along) = perm.iter().position(|&axis| axis == place) else { return false };
-        if per_axis || !order.is_sorted() {
+        if self.graph.tensor(y).has_scales_of_an_axis() || !order.is_sorted() {
             return false;
         }
         let (mut at, mut made) = (k, Vec::new());
@@ -355,10 +354,10 @@ impl Pass<'_> {
     /// The model rounds a tensor before it is moved, and not behind, so that the moved tensor may be removed. An output keeps its
     /// scale.
     fn rounds_before(&mut self, inner: TensorId, moved: TensorId) {
-        let quantization = &mut self.graph.tensors[moved.0].quantization;
-        if quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some()) {
+        if self.graph.tensor(moved).has_scales_of_an_axis() {
             return;
         }
+        let quantization = &mut self.graph.tensors[moved.0].quantization;
         let output = self.graph.outputs.contains(&moved);
         self.graph.tensors[inner.0].quantization = if output { quantization.clone() } else { quantization.take() };
     }
@@ -385,7 +384,7 @@ impl Pass<'_> {
         };
         let quantization = self.graph.tensor(y).quantization.clone();
         let along = matches!(op, Op::Softmax { axis: own } if own == axis);
-        let scales = quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some());
+        let scales = self.graph.tensor(y).has_scales_of_an_axis();
         if along || scales || !parts.iter().any(moved) || parts.iter().any(|&id| self.graph.constant(id).is_some()) {
             return false;
         }

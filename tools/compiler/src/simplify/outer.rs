@@ -7,7 +7,7 @@
 //! - The channels of TensorFlow's networks are last, `[N, H, W, C]`, and so are those of many detectors' outputs. The hardware
 //!   stores a tensor of either order in the same way.
 
-use super::moves::{indices, same_extents};
+use super::moves::{indices, long_axes, same_extents};
 use super::pass::simplify;
 use crate::float;
 use crate::ir::{Graph, Node, Op, Tensor, TensorId};
@@ -101,7 +101,7 @@ pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
     for k in 0..graph.inputs.len() {
         let id = graph.inputs[k];
         // Scales per channel belong to an axis.
-        if graph.tensor(id).quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some()) {
+        if graph.tensor(id).has_scales_of_an_axis() {
             continue;
         }
         let (own, other) = (Reshaped::of(graph, id), reshaped_input(graph, id));
@@ -128,8 +128,7 @@ pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
 fn first_together(graph: &mut Graph, reshaped: &mut Vec<Reshaped>) {
     let left = |id: &TensorId| {
         let tensor = graph.tensor(*id);
-        let per_axis = tensor.quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some());
-        !per_axis
+        !tensor.has_scales_of_an_axis()
             && first_input(&Reshaped::of(graph, *id)).is_some()
             && reshaped.iter().all(|change| change.name != tensor.name)
     };
@@ -188,8 +187,7 @@ fn with_functions(graph: &Graph, id: TensorId) -> Vec<TensorId> {
         let mut users = graph.users(at);
         let (Some(user), None) = (users.next(), users.next()) else { return chain };
         let Node { op, output, .. } = graph.node(user);
-        let per_axis =
-            graph.tensor(*output).quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some());
+        let per_axis = graph.tensor(*output).has_scales_of_an_axis();
         if !matches!(op, Op::Unary(_)) || per_axis || graph.outputs.contains(&at) || graph.outputs.contains(output) {
             return chain;
         }
@@ -215,7 +213,7 @@ fn reshaped_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
     let (from, mut to) = (graph.shape(last), graph.shape(reader.output).to_vec());
     if from != shape {
         // Padding before a reshape that adds dimensions of 1: the input's extents in the places of the others.
-        let mut axes = (0..to.len()).filter(|&axis| to[axis] != 1).collect::<Vec<_>>().into_iter();
+        let mut axes = long_axes(&to).into_iter();
         if from.contains(&1) || !same_extents(from, &to) {
             return None;
         }

@@ -22,7 +22,7 @@ fn fold(graph: &mut Graph, id: TensorId) -> Option<Reshaped> {
     let (mut x, mut functions) = (id, Vec::new());
     let reader = loop {
         // Scales per channel belong to an axis.
-        let per_axis = graph.tensor(x).quantization.as_ref().is_some_and(|scales| scales.axis.is_some());
+        let per_axis = graph.tensor(x).has_scales_of_an_axis();
         let (mut users, output) = (graph.users(x), graph.outputs.contains(&x));
         let (Some(user), None, false) = (users.next(), users.next(), output || per_axis) else { return None };
         let node = graph.node(user);

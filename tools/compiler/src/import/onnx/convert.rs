@@ -267,14 +267,15 @@ impl Reader {
             "Concat" if (0..inputs.len()).any(empty) => {
                 let parts: Vec<TensorValue> =
                     (0..inputs.len()).filter(|&k| !empty(k)).map(|k| inputs[k].clone()).collect();
-                return if parts.is_empty() { Ok(vec![TensorValue::Nothing]) } else { self.operator(n, &parts) };
+                if parts.is_empty() {
+                    Ok(vec![TensorValue::Nothing])
+                } else {
+                    self.operator(n, &parts)
+                }
             }
             "Add" | "Cast" | "Div" | "Identity" | "Mul" | "Neg" | "Sub" | "Transpose" | "Unsqueeze" if empty(0) => {
-                return Ok(vec![TensorValue::Nothing]);
+                Ok(vec![TensorValue::Nothing])
             }
-            _ => {}
-        }
-        match operator {
             "Conv" => self.conv(n, inputs).map(one),
             "ConvTranspose" => self.conv_transpose(n, inputs).map(one),
             "Gemm" => self.gemm(n, inputs).map(one),

@@ -6,9 +6,6 @@ use super::convert::sizes;
 use super::reader::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Convolution, Op, Padding, TensorId};
 
-/// The most tensors that are looked at before a product.
-const MOST_PARTS: usize = 1000;
-
 /// The windows of `Conv`, `ConvTranspose` and the poolings, in two dimensions.
 pub(super) struct Windows {
     pub(super) kernel: [usize; 2],
@@ -272,23 +269,6 @@ impl Reader {
         false
     }
 
-    /// Whether a tensor joins the steps of a recurrent layer along its first axis. Their elements are channels.
-    fn is_steps(&self, a: TensorId) -> bool {
-        let mut left = vec![a];
-        // A model may join the same tensors again and again.
-        for _ in 0..MOST_PARTS {
-            let Some(id) = left.pop() else { return true };
-            let Some(node) = self.graph.producer(id).map(|id| self.graph.node(id)) else { return false };
-            match node.op {
-                Op::Concat { axis: 0 } if node.inputs.iter().all(|&part| self.graph.shape(part)[0] == 1) => {}
-                Op::Concat { .. } => left.extend(&node.inputs),
-                Op::Slice { .. } | Op::Unary(_) => left.push(node.inputs[0]),
-                _ => return false,
-            }
-        }
-        false
-    }
-
     /// The product of matrices, one of which is constant. `a` may have further leading dimensions; `bias` has one value per
     /// column.
     pub(super) fn product(
@@ -354,7 +334,7 @@ impl Reader {
             [lines] if self.is_sequence(a) => (1, lines),
             [lines] => (lines, 1),
             // A sequence before its batch, as PyTorch's recurrent layers have it.
-            [lines, 1] if !self.is_steps(a) => (1, lines),
+            [lines, 1] => (1, lines),
             [ref batch @ .., lines] => (batch.iter().product(), lines),
         };
         let mut x = self.reshape(n, a, &[batch, lines, last])?;
