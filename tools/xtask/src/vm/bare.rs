@@ -38,7 +38,10 @@ pub(crate) fn run() -> Result<u8> {
     let qemu = debian::qemu(Arch::Riscv)?;
     let target = checkout.join("target");
     let mut server = Command::new("cargo");
-    server.current_dir(checkout).args(["build", "--quiet", "--locked", "-p", "nvdla-vp", "--target-dir"]).arg(&target);
+    server
+        .current_dir(checkout)
+        .args(["build", "--quiet", "--locked", "--workspace", "--bin", "nvdla_vp", "--target-dir"])
+        .arg(&target);
     command::run(&mut server)?;
     let with_messages = code_size(&build(checkout, &target, MESSAGES)?)?;
     let program = build(checkout, &target, PLAIN)?;

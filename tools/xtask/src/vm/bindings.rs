@@ -31,7 +31,7 @@ pub(super) fn run(checkout: &Path, arch: Arch, emulator: &Path, processors: &[&s
     let mut build = Command::new("cargo");
     build.current_dir(checkout).args(["build", "--locked", "--package", "nvdla-capi", "--target", arch.triple()]);
     cross::environment(&mut build, arch)?;
-    let target = checkout.join("target");
+    let target = cross::folder(checkout, arch);
     command::run(build.env("CARGO_TARGET_DIR", &target))?;
     let prefix = work.join("usr");
     let built = target.join(arch.triple()).join("debug");

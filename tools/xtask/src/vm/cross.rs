@@ -3,7 +3,7 @@
 //! Builds programs of this checkout for another architecture. This machine's Rust has no standard library for it, so the library
 //! is built from the same source as the kernel's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -24,8 +24,22 @@ pub(super) fn library() -> Result<PathBuf> {
     Ok(sources.join(format!("usr/src/rustc-{version}/library")))
 }
 
+/// The folder for what Cargo builds for that architecture.
+///
+/// For another machine it is separate. The build scripts of libraries for procedural macros read `RUSTC_BOOTSTRAP`, which is set for
+/// it, and each change of that variable makes Cargo build again what needs them.
+pub(super) fn folder(checkout: &Path, arch: Arch) -> PathBuf {
+    let target = checkout.join("target");
+    if arch.linker().is_some() {
+        target.join("cross")
+    } else {
+        target
+    }
+}
+
 /// Makes `cargo` build for that architecture, statically linked, because the target system has no libraries.
-pub(super) fn target(cargo: &mut Command, arch: Arch) -> Result<()> {
+pub(super) fn target(cargo: &mut Command, checkout: &Path, arch: Arch) -> Result<()> {
+    cargo.env_remove("CARGO_TARGET_DIR").arg("--target-dir").arg(folder(checkout, arch));
     environment(cargo.args(["--target", arch.triple()]), arch)?;
     cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
     Ok(())

@@ -62,9 +62,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     }
     for processor in processors {
         let mut cargo = Command::new("cargo");
-        cargo.current_dir(checkout).args(["test", "--locked", "--target-dir"]).arg(checkout.join("target"));
-        cargo.env_remove("CARGO_TARGET_DIR");
-        cross::target(&mut cargo, arch)?;
+        cargo.current_dir(checkout).args(["test", "--locked"]);
+        cross::target(&mut cargo, checkout, arch)?;
         cargo.env(cross::variable(arch, "RUNNER"), format!("{} -cpu {processor}", emulator.display()));
         if arguments.options.is_empty() {
             cargo.args(TESTS);

@@ -93,21 +93,23 @@ pub(super) fn programs(checkout: &Path, arch: Arch, suite: Option<Suite>, comman
     let target = checkout.join("target");
     let cargo = |what: &str| {
         let mut cargo = Command::new("cargo");
-        cargo.current_dir(checkout).args([what, "--release", "--locked", "--target-dir"]).arg(&target);
-        cargo.env_remove("CARGO_TARGET_DIR");
+        cargo.current_dir(checkout).args([what, "--release", "--locked", "--workspace"]);
         cargo
     };
-    command::run(cargo("build").args(["--bin", "nvdla_vp"]))?;
+    // The whole workspace is named, so that all programs have the same libraries, with the same features.
+    let mut server = cargo("build");
+    server.env_remove("CARGO_TARGET_DIR").arg("--target-dir").arg(&target);
+    command::run(server.args(["--bin", "nvdla_vp"]))?;
     let for_guest = |what: &str| -> Result<Command> {
         let mut cargo = cargo(what);
-        cross::target(&mut cargo, arch)?;
+        cross::target(&mut cargo, checkout, arch)?;
         Ok(cargo)
     };
     let start = std::time::Instant::now();
     let mut build = for_guest("build")?;
     build.args(["--bin", program]);
     command::run(&mut build)?;
-    let folder = target.join(arch.triple()).join("release");
+    let folder = cross::folder(checkout, arch).join(arch.triple()).join("release");
     let mut guest = vec![folder.join(program)];
     if let Some(suite) = suite {
         guest.extend(suite.build(for_guest)?);

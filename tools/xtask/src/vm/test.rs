@@ -36,12 +36,12 @@ impl Suite {
             Self::Direct => return Ok(None),
             Self::Driver | Self::Fuzz => {
                 let mut build = cargo("build")?;
-                build.args(["--package", "nvdla-guest", "--bin", self.program()]);
+                build.args(["--bin", self.program()]);
                 build
             }
             Self::Conformance => {
                 let mut build = cargo("test")?;
-                build.args(["--no-run", "--package", "nvdla-tests", "--test", self.program()]);
+                build.args(["--no-run", "--test", self.program()]);
                 build
             }
         };
