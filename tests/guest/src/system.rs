@@ -330,7 +330,7 @@ pub fn bind_all() -> io::Result<()> {
     for bus in ["pci", "platform"] {
         for entry in fs::read_dir(Path::new("/sys/bus").join(bus).join("devices"))? {
             let device = fs::canonicalize(entry?.path())?;
-            if is_nvdla(&device) && !device.join("driver").exists() {
+            if is_nvdla(&device) && !is_refused(&device) && !device.join("driver").exists() {
                 bind(&device)?;
                 node_of(&device)?;
             }
@@ -345,6 +345,11 @@ fn is_nvdla(device: &Path) -> bool {
     let is = |file: &str, text: &str| read(file).trim() == text;
     read("of_node/compatible").starts_with("nvidia,nv")
         || is("vendor", "0x10de") && is("device", "0x4e56") && is("driver_override", "(null)")
+}
+
+/// Whether the driver must not bind the device: its node names an IOMMU and reserved memory.
+fn is_refused(device: &Path) -> bool {
+    ["iommus", "memory-region"].iter().all(|property| crate::tree::names(device, property))
 }
 
 /// Whether an IOMMU translates the device's addresses.

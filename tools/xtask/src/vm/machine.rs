@@ -261,9 +261,12 @@ fn machine(
     let ports = if ports { " pcie_ports=native" } else { "" };
     // If this machine is loaded, the timer's first ticks come late, and Linux would consider the timer broken.
     let timer = if arguments.arch == Arch::X86 { " no_timer_check" } else { "" };
+    let memory =
+        if arguments.arch == Arch::Arm64 && !arguments.iommu { tree::limit(arguments.memory) } else { String::new() };
     let poison = if arguments.checked { " page_poison=1" } else { "" };
-    let options =
-        format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}{ports}{timer}{poison}");
+    let options = format!(
+        "console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}{ports}{timer}{memory}{poison}"
+    );
     command.arg("-append").arg(options);
     command.arg("-kernel").arg(kernel).arg("-initrd").arg(image);
     Ok(command)

@@ -33,10 +33,20 @@ const SUPPLY: u64 = 0x74;
 const INTERRUPT: usize = 3;
 /// The reserved memory of each device.
 const POOL: u64 = 128 << 20;
+/// What the first device's reserved memory has in addition, beyond the memory that the kernel knows. It is a section of the kernel's,
+/// of which it has page descriptions or has none.
+const UNKNOWN: u64 = 128 << 20;
+/// Addresses that belong to nothing.
+const NOTHING: u64 = 0x0b00_0000;
 
 /// The PCI slot of a device. The host bridge has slot 0.
 pub(super) fn slot(device: usize) -> usize {
     device + 1
+}
+
+/// The kernel's option that hides the end of the reserved memory, on a machine with that memory.
+pub(super) fn limit(memory_mib: u32) -> String {
+    format!(" mem={}M", u64::from(memory_mib) - (UNKNOWN >> 20))
 }
 
 /// Completes the device tree in the file `from`, which QEMU has written. The devices' addresses of the memory are `dma_offset` above
@@ -50,7 +60,7 @@ pub(super) fn complete(
 ) -> Result<PathBuf> {
     let end = MEMORY + (u64::from(memory_mib) << 20);
     ensure!(
-        MEMORY + 2 * POOL * config.len() as u64 <= end,
+        MEMORY + UNKNOWN + 2 * POOL * config.len() as u64 <= end,
         "{} devices with {} MiB of reserved memory each need more than --memory {memory_mib}",
         config.len(),
         POOL >> 20
@@ -137,7 +147,8 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>, dma_offset: u64) -> 
         let index = number as u64;
         let (registers, control) = (WINDOW + index * REGISTERS, controls + index * CONTROL);
         let (clock, reset, supply) = (control + CLOCK, control + RESET, control + SUPPLY);
-        let pool = end - (index + 1) * POOL;
+        let pool = end - UNKNOWN - (index + 1) * POOL;
+        let size = if number == 0 { POOL + UNKNOWN } else { POOL };
         let interrupt = INTERRUPT + slot(number) % 4;
         let kind = if number % 2 == 0 { "no-map" } else { "reusable" };
         let memory = match iommu {
@@ -209,9 +220,24 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>, dma_offset: u64) -> 
             r#"
         nvdla_memory{number}: nvdla-memory@{pool:x} {{
             compatible = "shared-dma-pool";
-            reg = <0x0 {pool:#x} 0x0 {POOL:#x}>;
+            reg = <0x0 {pool:#x} 0x0 {size:#x}>;
             {kind};
         }};
+"#
+        );
+    }
+    if iommu.is_none() {
+        // The probe must refuse it.
+        let _ = write!(
+            board,
+            r#"
+    npu@{NOTHING:x} {{
+        compatible = "nvidia,nv_full";
+        reg = <0x0 {NOTHING:#x} 0x0 {REGISTERS:#x}>;
+        interrupts = <0 100 4>;
+        iommus;
+        memory-region = <&nvdla_memory0>;
+    }};
 "#
         );
     }
@@ -288,12 +314,12 @@ mod tests {
             "reg = <0x0 0x10000000 0x0 0x20000>;",
             "interrupts = <0 4 4>;",
             "reg = <0x0 0x10040060 0x0 0x4>;",
-            "reg = <0x0 0x78000000 0x0 0x8000000>;",
+            "reg = <0x0 0x70000000 0x0 0x10000000>;",
             "compatible = \"nvidia,nv_large\";",
             "reg = <0x0 0x10020000 0x0 0x20000>;",
             "interrupts = <0 5 4>;",
             "reg = <0x0 0x10041064 0x0 0x4>;",
-            "reg = <0x0 0x70000000 0x0 0x8000000>;",
+            "reg = <0x0 0x68000000 0x0 0x8000000>;",
         ] {
             assert_eq!(text.matches(line).count(), 1, "{line} in:\n{text}");
         }

@@ -14,11 +14,12 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob, Lines};
 use nvdla_guest::node::{now_ns, Buffer, Node, Options};
-use nvdla_guest::system::{bind, is_platform, node_of, stay_awake, unbind};
+use nvdla_guest::system::{bind, is_platform, node_of, stay_awake, unbind, Messages};
 use nvdla_guest::test_task::TestTask;
 use nvdla_guest::tree::{clock_enables, dma_offset, names, reserved, supply};
+use nvdla_uapi::queue::Address;
 
-use crate::expect::{ensure, equal, first, second, works, Test};
+use crate::expect::{ensure, equal, first, refused, second, works, Test};
 
 const CLOCK: &[Test] = &[
     ("clock_and_supply_are_on_while_the_device_is_used", clock),
@@ -36,6 +37,9 @@ const MEMORY: &[Test] = &[
     ("buffers_go_back_to_the_reserved_memory", given_back),
     ("reserved_memory_that_is_used_up_is_said_so", used_up),
     ("a_new_binding_has_the_memory_that_old_buffers_hold", outlived),
+    ("buffers_of_any_size_use_all_of_the_memory_that_only_the_device_uses", whole),
+    ("memory_that_the_kernel_does_not_know_is_not_exported", unknown),
+    ("an_iommu_beside_reserved_memory_is_refused", contradiction),
 ];
 
 /// The tests for devices in a device tree; none for devices on PCI.
@@ -320,4 +324,59 @@ fn outlived() -> Result<(), Failed> {
         works(&fresh)?;
     }
     Ok(())
+}
+
+/// No size of buffers wastes memory, as powers of two would.
+fn whole() -> Result<(), Failed> {
+    const SIZE: u64 = 5 << 20;
+    let node = first()?;
+    let memory = reserved(&node.device()?)?;
+    ensure!(memory.available().is_none(), "the kernel uses the first device's memory too");
+    let most = ((memory.range.end - memory.range.start) / SIZE) as usize;
+    let path = node.path().to_owned();
+    drop(node);
+    // The last client's buffers are freed shortly after its file is closed.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let count = count(&Node::open(&path)?, SIZE, 2 * most)?;
+    // Devices that could not be stopped keep a few pages.
+    ensure!(count + 1 >= most, "{count} buffers of {SIZE} bytes in {:x?}", memory.range);
+    Ok(())
+}
+
+/// The kernel does not know the second half of the first device's memory, so it has no descriptions of those pages. The device and
+/// programs use them, and other drivers cannot.
+fn unknown() -> Result<(), Failed> {
+    let node = first()?;
+    let memory = reserved(&node.device()?)?;
+    let half = ((memory.range.end - memory.range.start) / 2) as usize;
+    node.export(node.create(4096)?)?;
+    let mut large = node.buffer(half + (1 << 20))?;
+    refused("its export", node.export(large.handle), Errno::EOPNOTSUPP)?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    let at = half + (1 << 19);
+    test_task.fill(4);
+    let cubes = test_task.data().to_vec();
+    large.map[at..at + cubes.len()].copy_from_slice(&cubes);
+    *test_task.addresses.last_mut().ok_or("no addresses")? =
+        Address { handle: large.handle, flags: 0, offset: at as u64 };
+    equal("the task's end", test_task.run(&node)?, 0)?;
+    test_task.data().copy_from_slice(&large.map[at..at + cubes.len()]);
+    Ok(test_task.check(4)?)
+}
+
+/// The tree has a node that names both.
+fn contradiction() -> Result<(), Failed> {
+    let mut found = 0;
+    for entry in fs::read_dir("/sys/bus/platform/devices")? {
+        let device = fs::canonicalize(entry?.path())?;
+        if names(&device, "iommus") && names(&device, "memory-region") {
+            found += 1;
+            let mut messages = Messages::from_now()?;
+            ensure!(bind(&device).is_err() && !device.join("driver").exists(), "{} is bound", device.display());
+            let lines = messages.read()?;
+            let said = lines.iter().any(|line| line.contains("iommus and memory-region exclude each other"));
+            ensure!(said, "the kernel said {lines:?}");
+        }
+    }
+    equal("nodes with both", found, 1)
 }
