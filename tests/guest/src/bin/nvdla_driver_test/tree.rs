@@ -16,7 +16,7 @@ use nvdla_guest::control::{Control, Knob, Lines};
 use nvdla_guest::node::{now_ns, Buffer, Node, Options};
 use nvdla_guest::system::{bind, is_platform, node_of, stay_awake, unbind, Messages};
 use nvdla_guest::test_task::TestTask;
-use nvdla_guest::tree::{clock_enables, dma_offset, names, reserved, supply};
+use nvdla_guest::tree::{clock_enables, dma_offset, names, reserved, supply, Reserved};
 use nvdla_uapi::queue::Address;
 
 use crate::expect::{ensure, equal, first, refused, second, works, Test};
@@ -326,12 +326,21 @@ fn outlived() -> Result<(), Failed> {
     Ok(())
 }
 
+/// The device whose memory the kernel does not use, and that memory.
+fn exclusive() -> Result<(Node, Reserved), Failed> {
+    for node in both()? {
+        let memory = reserved(&node.device()?)?;
+        if memory.available().is_none() {
+            return Ok((node, memory));
+        }
+    }
+    Err("the kernel uses the memory of both devices".into())
+}
+
 /// No size of buffers wastes memory, as powers of two would.
 fn whole() -> Result<(), Failed> {
     const SIZE: u64 = 5 << 20;
-    let node = first()?;
-    let memory = reserved(&node.device()?)?;
-    ensure!(memory.available().is_none(), "the kernel uses the first device's memory too");
+    let (node, memory) = exclusive()?;
     let most = ((memory.range.end - memory.range.start) / SIZE) as usize;
     let path = node.path().to_owned();
     drop(node);
@@ -343,11 +352,10 @@ fn whole() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The kernel does not know the second half of the first device's memory, so it has no descriptions of those pages. The device and
-/// programs use them, and other drivers cannot.
+/// The kernel does not know the second half of the memory, so it has no descriptions of those pages. The device and programs use
+/// them, and other drivers cannot.
 fn unknown() -> Result<(), Failed> {
-    let node = first()?;
-    let memory = reserved(&node.device()?)?;
+    let (node, memory) = exclusive()?;
     let half = ((memory.range.end - memory.range.start) / 2) as usize;
     node.export(node.create(4096)?)?;
     let mut large = node.buffer(half + (1 << 20))?;
