@@ -198,9 +198,10 @@ impl Quantizer<'_> {
         jump: Option<f64>,
         [low, high]: [f64; 2],
     ) {
-        let [low, high] = tails::shortened(function, [low, high], true, tails::ERROR);
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
         let close = LUT_LINEAR_EXP_ENTRIES - 1;
+        let range = tails::shortened(function, [low, high], true, tails::ERROR);
+        let [low, high] = if jump.is_some() { range } else { tails::widened(function, range, [entries, close]) };
         let select = exponent((high - low).max(1e-3) / entries as f64);
         let step = select.exp2();
         let start = (low / step).floor() * step;
@@ -229,13 +230,20 @@ impl Quantizer<'_> {
         };
         let far = |index: f64| at(start + index * step);
         let values = crossed(&far, entries);
-        let worst = |lines| bend(&far, &|index| values[index], lines);
+        // Of the arguments that the table has besides the range, no error counts.
+        let of_range = |begin: f64, step: f64, count: usize| {
+            let [first, last] = [(range[0] - begin) / step, (range[1] - begin) / step];
+            first.floor().max(0.0) as usize..(last.ceil().max(0.0) as usize).min(count)
+        };
+        let lines = of_range(start, step, entries);
+        let worst =
+            |from: usize, to: usize| bend(&far, &|index| values[index], from.max(lines.start)..to.min(lines.end));
         let (begin, near, rest) = if jump.is_some() {
             // It ends at or behind the end of the other one.
-            (halves.jump, exponent((ends - halves.jump) / close as f64).exp2(), worst(0..entries))
+            (halves.jump, exponent((ends - halves.jump) / close as f64).exp2(), worst(0, entries))
         } else {
             let (_, first, closer) = closest(&far, u32::MAX);
-            let rest = worst(0..first).max(worst(first + (close >> closer)..entries));
+            let rest = worst(0, first).max(worst(first + (close >> closer), entries));
             (start + first as f64 * step, step / f64::from(1 << closer), rest)
         };
         let nearby = |index: f64| {
@@ -247,7 +255,7 @@ impl Quantizer<'_> {
             }
         };
         let closer = crossed(&nearby, close);
-        let error = rest.max(bend(&nearby, &|index| closer[index], 0..close));
+        let error = rest.max(bend(&nearby, &|index| closer[index], of_range(begin, near, close)));
         let single = |value: f64| u64::from((value as f32).to_bits());
         let close_end = begin + close as f64 * near;
         let tail = |end: f64, length: f64| LutSlope { scale: bits(tails::slope(function, end, length)), shifter: 0 };

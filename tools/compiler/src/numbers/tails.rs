@@ -5,6 +5,8 @@
 //! Sigmoid, SiLU, ELU and similar functions approach a line on both sides. If a table also covered the arguments where they are
 //! nearly a line, its entries would be too far apart where they bend.
 
+use crate::quantize::exponent;
+
 /// The largest error of a line in place of a function in fp16: the least normal number.
 pub(crate) const ERROR: f64 = 1.0 / 16384.0;
 /// The largest difference of the slopes of a line, taken at two distances.
@@ -68,6 +70,66 @@ pub(crate) fn shortened(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], sl
     [low, if high > 0.0 { moved(high, low) } else { high }]
 }
 
+/// The largest relative error of a line between two entries of a grown range: the last bit of half precision. The entries halve it.
+const LAST_BIT: f64 = 1.0 / 2048.0;
+/// How often lines may be halved where a function bends most.
+const MOST_HALVINGS: u32 = 3;
+/// How often a range grows at most.
+const GROWTHS: usize = 8;
+
+/// A range grown on both sides, as far as `entries` lines, a power of two long, are as good as half precision. Samples show which
+/// arguments are usual, and not which are possible. `closer` lines may lie in the part where the function bends most.
+pub(crate) fn widened(function: &dyn Fn(f64) -> f64, range: [f64; 2], [entries, closer]: [usize; 2]) -> [f64; 2] {
+    let step = |[low, high]: [f64; 2]| exponent((high - low).max(1e-3) / entries as f64).exp2();
+    let samples = (0..=64).map(|k| function(range[0] + (range[1] - range[0]) * f64::from(k) / 64.0).abs());
+    let largest = samples.filter(|value| value.is_finite()).fold(0.0, f64::max);
+    let near = (range[1] - range[0]) / 2.0;
+    let fits = |[low, high]: &[f64; 2]| {
+        let step = step([*low, *high]);
+        let start = (low / step).floor() * step;
+        // Half of the length on each side is worth errors relative to the largest result. More is only worth errors relative to each.
+        let all = *low >= range[0] - near && *high <= range[1] + near;
+        // The error of a line, as a multiple of what may be.
+        let error = |k: usize| {
+            let at = |part: f64| function(start + (k as f64 + part) * step);
+            let [before, after] = [at(0.0), at(1.0)];
+            let errors = [0.25, 0.5, 0.75].map(|part| {
+                let value = at(part);
+                let size = if all { largest.max(value.abs()) } else { largest.min(value.abs()) };
+                let most = ERROR.max(size * LAST_BIT);
+                (before + (after - before) * part - value).abs() / most
+            });
+            if errors.iter().all(|error| error.is_finite()) {
+                errors.into_iter().fold(0.0, f64::max)
+            } else {
+                f64::INFINITY
+            }
+        };
+        let errors: Vec<f64> = (0..((high - start) / step).ceil() as usize).map(error).collect();
+        let bent = |error: &f64| *error > 1.0;
+        let Some(first) = errors.iter().position(bent) else { return true };
+        let lines = errors.iter().rposition(bent).map_or(0, |last| last + 1 - first);
+        // Lines of half the length have a quarter of the error, unless there is no value between them.
+        let halvings = (closer / lines).checked_ilog2().unwrap_or(0).min(MOST_HALVINGS);
+        errors.iter().all(|error| *error <= f64::from(halvings).exp2().powi(2))
+    };
+    let grown = |[low, high]: [f64; 2]| {
+        let parts = [0.5, 0.25, 0.125, 0.0625, 0.03125].map(|part| (high - low) * part);
+        let both = parts.map(|more| [low - more, high + more]);
+        let one = parts.into_iter().flat_map(|more| [[low, high + more], [low - more, high]]);
+        both.into_iter().chain(one).find(fits)
+    };
+    let [low, high] = std::iter::successors(Some(range), |range| grown(*range)).take(GROWTHS).last().unwrap_or(range);
+    // What the entries cover besides lies on both sides.
+    let spare = ((step([low, high]) * (entries - 2) as f64 - (high - low)) / 2.0).max(0.0);
+    let whole = [low - spare, high + spare];
+    if fits(&whole) {
+        whole
+    } else {
+        [low, high]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +174,36 @@ mod tests {
         assert_eq!(ends(Unary::Sigmoid, [-640.0, -39.0], true), [-80, -78]);
         assert_eq!(ends(Unary::Sqrt, [0.0, 100.0], true), [0, 200]);
         assert_eq!(ends(Unary::Sigmoid, [-0.5, 0.5], true), [-1, 1]);
+    }
+
+    #[test]
+    fn tables_cover_arguments_beside_the_range() {
+        for (unary, [low, high]) in [
+            (Unary::Reciprocal, [3.0, 4.0]),
+            (Unary::Reciprocal, [-4.0, -2.0]),
+            (Unary::Sqrt, [1.0, 4.0]),
+            (Unary::Log, [1.0, 4.0]),
+            (Unary::Exp, [-8.0, 0.0]),
+            (Unary::Sigmoid, [-1.0, 1.0]),
+            (Unary::Atan, [-1.0, 1.0]),
+            (Unary::Sinh, [-1.0, 1.0]),
+            (Unary::Cos, [-3.0, 3.0]),
+        ] {
+            let [from, to] = widened(&of(unary), [low, high], [256, 64]);
+            let quarter = (high - low) / 4.0;
+            assert!(from <= low - quarter && to >= high + quarter, "{unary:?} of {low} to {high}: {from} to {to}");
+        }
+    }
+
+    #[test]
+    fn tables_end_where_a_function_does() {
+        for (unary, [low, high]) in [(Unary::Log, [0.05, 4.0]), (Unary::Reciprocal, [0.1, 2.0])] {
+            let [from, to] = widened(&of(unary), [low, high], [256, 64]);
+            assert!(from > 0.0 && from <= low && to >= high, "{unary:?} of {low} to {high}: {from} to {to}");
+        }
+        let ends = |unary, range| widened(&of(unary), range, [256, 64]).map(|end| end as i32);
+        assert_eq!(ends(Unary::Sqrt, [0.0, 256.0]), [0, 384]);
+        assert_eq!(ends(Unary::Asin, [-1.0, 1.0]), [-1, 1]);
     }
 
     /// A range that samples give is never covered by entries that are farther apart than those of the range without samples.
