@@ -304,7 +304,8 @@ impl Quantizer<'_> {
         let (table, out) = if self.precision == Precision::Fp16 {
             let largest = range.map_or(8.0, |range| f64::from(range.min.abs().max(range.max.abs())));
             let most = largest * largest * lrn.size as f64;
-            self.float_table(&name, &|sum| lrn.factor(sum), None, [0.0, most]);
+            let factor = |sum: f64| if sum < 0.0 { f64::NAN } else { lrn.factor(sum) };
+            self.float_table(&name, &factor, None, [0.0, most]);
             (self.tables.len() - 1, Factor { scale: 1, truncate: 0 })
         } else {
             let own = self.scales[step.inputs[0]].scale;
@@ -338,7 +339,7 @@ impl Quantizer<'_> {
             if let Some([low, high]) = self.shared.get(&step.output) {
                 return Some(((high - low) / 256.0 / tables::UNITS, 0));
             }
-            let range = f64::from(high - low).max(1e-6);
+            let range = (f64::from(*high) - f64::from(*low)).max(1e-6);
             let select = exponent(range / 256.0 / finest).max(0.0);
             return Some((range / 256.0 / select.exp2(), 0));
         }

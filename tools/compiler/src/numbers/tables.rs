@@ -58,6 +58,8 @@ pub(crate) struct Table {
     unit: f64,
     /// The number of steps between the arguments at which its error is computed.
     samples: usize,
+    /// Where the function jumps; infinite if it does not.
+    jump: f64,
 }
 
 impl Table {
@@ -96,7 +98,11 @@ impl Table {
             let values = (0..=close).map(|index| at(first as f64 + index as f64 * part));
             (start + first as f64 * select.exp2(), select.exp2() * part, values.collect())
         };
-        let largest = values.iter().chain(&closer).fold(1e-12f64, |largest, value| largest.max(value.abs()));
+        // Entries beyond the range, where a function may be far larger, are limited, unless arguments beyond the range count.
+        let last = if sloped { f64::INFINITY } else { high / unit };
+        let until = |begin: f64, step: f64| (((last - begin) / step).ceil().max(0.0) as usize).saturating_add(1);
+        let used = values.iter().take(until(start, select.exp2())).chain(closer.iter().take(until(begin, near)));
+        let largest = used.fold(1e-12f64, |largest, value| largest.max(value.abs()));
         let step = largest / f64::from(i16::MAX);
         let entry = |value: f64| (value / step).round() as i16;
         let slope = |end: f64, length: f64| {
@@ -135,7 +141,7 @@ impl Table {
         for (entry_of, value) in lut.linear_exp_table.iter_mut().zip(&closer) {
             *entry_of = entry(*value);
         }
-        Self { lut, step, unit, samples: SAMPLES }
+        Self { lut, step, unit, samples: SAMPLES, jump: halves.jump }
     }
 
     /// A table with an entry for each integer of a tensor of 8 bits with that scale and zero. The first table has the first entries.
@@ -163,7 +169,7 @@ impl Table {
         for entries in [&mut lut.linear_exp_table[..], &mut lut.linear_only_table[..]] {
             entries.iter_mut().enumerate().for_each(|(index, entry)| *entry = (at(index) / step).round() as i16);
         }
-        Self { lut, step, unit: scale, samples: 255 }
+        Self { lut, step, unit: scale, samples: 255, jump: f64::INFINITY }
     }
 
     /// What it gives for an argument, before the result is rounded.
@@ -194,12 +200,12 @@ impl Table {
         }
     }
 
-    /// The largest error from `low` to `high`.
+    /// The largest error from `low` to `high`. An argument within a unit of a jump may be on either side of it.
     pub(crate) fn error(&self, function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2]) -> f64 {
         let errors = (0..=self.samples).map(|at| {
             let x = low + (high - low) * at as f64 / self.samples as f64;
             let value = function(x);
-            if value.is_finite() {
+            if value.is_finite() && (x - self.jump).abs() > self.unit {
                 (self.value(x) - value).abs()
             } else {
                 0.0
@@ -300,6 +306,11 @@ pub(crate) fn shared(mut users: Vec<User>) -> HashMap<TensorId, [f64; 2]> {
             let missing = (largest / MOST_UNITS * 256.0 * UNITS - (range[1] - range[0])).max(0.0) / 2.0;
             let range = [range[0] - missing, range[1] + missing];
             let table = Table::new(&function, jump, range, (range[1] - range[0]) / 256.0 / UNITS, true);
+            eprintln!(
+                "DBG {range:?} most {most:?} errors {:?} scale {:?}",
+                of_one.iter().map(|u| table.error(&function, u.range)).collect::<Vec<_>>(),
+                of_one.iter().map(|u| (u.scale, u.range)).collect::<Vec<_>>()
+            );
             let fits = |(user, most): &(User, f64)| table.error(&function, user.range) <= *most;
             let (sharing, rest): (Vec<_>, Vec<_>) = of_one.into_iter().zip(most).partition(fits);
             let alone = sharing.len() < 2;
