@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Scales of a quantized model where tensors share memory.
+//! Scales where tensors share memory.
 //!
-//! A pooling, a concatenation and a view have the scale of their inputs, but the model may quantize an input and the output
-//! differently. A copy then changes the scale.
+//! A pooling, a concatenation and a view have the scale of their inputs, but a quantized model may quantize an input and the output
+//! differently. In other models the steps of a concatenation may be far too large for another reader of one of its parts: the boxes of
+//! a detector are hundreds of pixels, and the numbers from which they are computed are not. A copy then changes the scale.
 
 use crate::ir::Range;
 use crate::net::step::{Kind, Net, Step, TensorId};
 
 /// The least relative difference of two steps, and of two zeros, with which tensors have separate scales.
 const DIFFERENT: f32 = 1e-3;
+
+/// How many times larger the steps of a concatenation may be than those of a part that something else reads: 3 of 8 bits are lost.
+const COARSER: f32 = 8.0;
 
 /// Whether a quantized model gives both ranges, and they differ.
 fn differ(a: Option<Range>, b: Option<Range>) -> bool {
@@ -18,8 +22,24 @@ fn differ(a: Option<Range>, b: Option<Range>) -> bool {
     (a.span.0 - b.span.0).abs() > reach || (a.span.1 - b.span.1).abs() > reach
 }
 
+/// Whether a part of a concatenation with that range shares its scale with a tensor of far smaller steps, which something else reads.
+fn coarser(net: &Net, readers: &[usize], part: TensorId, into: Option<Range>) -> bool {
+    let (mut at, mut others) = (part, false);
+    loop {
+        others |= readers[at] > 1 || net.outputs.contains(&at);
+        match net.steps.iter().find(|step| step.output == at).map(|step| (&step.kind, step.inputs[0])) {
+            Some((kind, from)) if !kind.rescales() && !matches!(kind, Kind::Concat(_)) => at = from,
+            _ => break,
+        }
+    }
+    let (Some(own), Some(into)) = (net.tensors[at].range, into) else { return false };
+    others && !net.tensors[part].wide && into.scale > COARSER * own.scale
+}
+
 /// Separates tensors that share memory, but not a scale.
 pub(crate) fn apart(net: &mut Net) {
+    let mut readers = vec![0; net.tensors.len()];
+    net.steps.iter().flat_map(Step::reads).for_each(|read| readers[read] += 1);
     for index in (0..net.steps.len()).rev() {
         if net.steps[index].kind.rescales() {
             continue;
@@ -28,7 +48,8 @@ pub(crate) fn apart(net: &mut Net) {
         let mut copies = Vec::new();
         for at in 0..net.steps[index].inputs.len() {
             let (step, input) = (&net.steps[index], net.steps[index].inputs[at]);
-            if !differ(net.tensors[input].range, into) {
+            let joined = matches!(step.kind, Kind::Concat(_));
+            if !(differ(net.tensors[input].range, into) || joined && coarser(net, &readers, input, into)) {
                 continue;
             }
             let nodes = step.nodes.clone();
@@ -47,5 +68,28 @@ pub(crate) fn apart(net: &mut Net) {
             }
         }
         net.steps.splice(index..index, copies);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::example::{convolution, net, step};
+
+    /// Boxes that are joined with the numbers from which they are computed, and those numbers' scale.
+    #[test]
+    fn a_part_that_something_else_reads_keeps_its_steps() {
+        for (largest, copies) in [(500.0, 1), (2.0, 0)] {
+            let steps = vec![
+                step(convolution(3, 4, 1), &[0], vec![], 1),
+                step(convolution(4, 4, 1), &[1], vec![], 2),
+                step(Kind::Concat(0), &[1, 2], vec![], 3),
+            ];
+            let mut net = net(&[[3, 4, 4], [4, 4, 4], [4, 4, 4], [8, 4, 4]], steps);
+            (net.tensors[2].range, net.tensors[3].range) =
+                (Some(Range::of(-largest, largest)), Some(Range::of(-largest, largest)));
+            apart(&mut net);
+            assert_eq!(net.steps.iter().filter(|step| step.kind == Kind::Copy).count(), copies);
+        }
     }
 }
