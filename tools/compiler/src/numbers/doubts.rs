@@ -9,7 +9,7 @@ use crate::ir::Unary::{
     Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Softsign, Sqrt, XLogX,
 };
 use crate::ir::{self, Graph, Ranges};
-use crate::net::step::{Kind, Net, PostOp, Tensor};
+use crate::net::step::{Kind, Net, PostOp, Step, Tensor, TensorId};
 use crate::quantize::LARGEST;
 use crate::target::UNKNOWN;
 
@@ -19,6 +19,8 @@ const STEEP: [ir::Unary; 16] =
     [Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Softsign, Sqrt, XLogX];
 /// The error of a table that is worth a warning, relative to the greatest value: results have about 34 dB.
 const COARSE: f64 = 0.02;
+/// The least number of steps that the values of a part of an output reach.
+const FEW_STEPS: f32 = 8.0;
 /// Arguments at which the greatest value of a function is looked for.
 const SAMPLES: u32 = 256;
 /// The largest number of half precision.
@@ -102,6 +104,41 @@ pub(crate) fn doubts(
                 "\"{name}\" ({what}): between {low} and {high} the entries of its table are far apart, with errors of up to \
                  {error:.3}{unit}"
             ));
+        }
+    }
+    if precision != Precision::Fp16 {
+        doubts.extend(coarse_parts(net));
+    }
+    doubts
+}
+
+/// The parts of outputs whose values are few steps of the scale that all parts have: the scores beside the boxes of a detector.
+fn coarse_parts(net: &Net) -> Vec<String> {
+    let maker = |id: TensorId| net.steps.iter().find(|step| step.output == id);
+    let mut doubts = Vec::new();
+    for &output in &net.outputs {
+        let name = &net.tensors[output].name;
+        // Nothing but copies, views and what moves channels between a concatenation and the output.
+        let moves = |step: &&Step| {
+            step.post_ops.is_empty() && (step.kind == Kind::Copy || step.kind.is_view() || step.nodes.is_empty())
+        };
+        let mut made = maker(output);
+        while let Some(step) = made.filter(|step| moves(step) && !matches!(step.kind, Kind::Concat(_))) {
+            made = maker(step.inputs[0]);
+        }
+        let Some(Step { kind: Kind::Concat(_), inputs, output: joined, .. }) = made else { continue };
+        let Some(all) = net.tensors[*joined].range else { continue };
+        for &part in inputs {
+            let source = maker(part).filter(moves).map_or(part, |copy| copy.inputs[0]);
+            let Tensor { name: of, range: Some(own), .. } = &net.tensors[source] else { continue };
+            let largest = own.min.abs().max(own.max.abs());
+            if largest > 0.0 && largest < FEW_STEPS * all.scale && !net.tensors[part].wide {
+                doubts.push(format!(
+                    "{name:?} joins {of:?}, whose values end at {largest}, with larger ones: a step of the output is {}; as an \
+                     output of its own (--outputs) {of:?} has smaller steps",
+                    all.scale
+                ));
+            }
         }
     }
     doubts
