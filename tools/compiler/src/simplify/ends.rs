@@ -3,6 +3,7 @@
 //! The form of a whole network: its operators are simplified, and what stands beside its inputs and outputs and need not be
 //! computed is left to the user.
 
+use super::columns::fold_columns;
 use super::heads::{last_moves, split_heads};
 use super::outer::{outer_moves, Reshaped};
 use super::pass::simplify;
@@ -23,6 +24,12 @@ pub fn simplify_ends(graph: &mut Graph) -> Vec<Reshaped> {
         }
     }
     reshaped.extend(heads);
+    for change in fold_columns(graph) {
+        match reshaped.iter_mut().find(|before| before.name == change.name) {
+            Some(before) => before.graph = change.graph,
+            None => reshaped.push(change),
+        }
+    }
     reshaped
 }
 

@@ -5,22 +5,31 @@
 
 use super::moves::same_extents;
 use super::outer::{end_at, is_move, quantized, Joined, Move, Reshaped};
-use super::pass::simplify;
-use crate::ir::{Graph, Node, Op, TensorId};
+use super::pass::{prune, simplify};
+use crate::bounds::bounds;
+use crate::ir::{Graph, Node, Op, Tensor, TensorId};
 
 /// Outputs with fewer elements are moved by products with matrices.
 const FEW: usize = 2048;
 /// The most elements of an output whose heads are joined by products with matrices. Each element of a column is in an atom of its own,
 /// and the channels of all of them have a limit of 8,192: 256 atoms of 32 channels on nv_full.
 const FEW_JOINED: usize = 256;
+/// How many times larger a part's values may be than those of another part that is a score, in one output of integers.
+const LARGER: f32 = 8.0;
 
 /// Replaces each output that is a concatenation of moved tensors by these tensors.
 pub(super) fn split_heads(graph: &mut Graph) -> Vec<Reshaped> {
     let mut heads = Vec::new();
     let mut k = 0;
     while k < graph.outputs.len() {
+        let name = graph.tensor(graph.outputs[k]).name.clone();
         if let Some(parts) = split(graph, k) {
-            heads.extend(parts);
+            let whole = heads.iter().find(|head: &&Reshaped| head.name == name).and_then(|head| head.part.clone());
+            heads.extend(parts.into_iter().map(|head| Reshaped {
+                part: head.part.map(|part| Joined { within: whole.clone().map(Box::new), ..part }),
+                ..head
+            }));
+            prune(graph);
         } else {
             k += 1;
         }
@@ -88,30 +97,74 @@ fn split(graph: &mut Graph, k: usize) -> Option<Vec<Reshaped>> {
         joined = node.inputs[0];
         node = graph.node(graph.producer(joined)?);
     }
+    // A transposition of all parts is one of each.
+    let mut turned = None;
+    if let Op::Transpose { perm } = &node.op {
+        if !may_end(graph, node.inputs[0], joined) || graph.users(node.inputs[0]).count() > 1 {
+            return None;
+        }
+        turned = Some((perm.clone(), joined));
+        joined = node.inputs[0];
+        node = graph.node(graph.producer(joined)?);
+    }
     let Op::Concat { axis } = node.op else { return None };
-    let moved = |id: TensorId| graph.producer(id).is_some_and(|k| is_move(graph, graph.node(k)));
     let parts = node.inputs.clone();
     let usable =
         parts.iter().all(|&id| may_end(graph, id, joined) && parts.iter().filter(|&&other| other == id).count() == 1);
-    if graph.tensor(output).elements() <= FEW_JOINED
-        || !usable
-        || !parts.iter().any(|&id| moved(id))
+    let moves = graph.tensor(output).elements() > FEW_JOINED && parts.iter().any(|&id| moved(graph, id));
+    if !usable
+        || !(moves || has_scores(graph, &parts))
         || graph.users(output).next().is_some()
         || graph.users(joined).count() > usize::from(joined != output)
     {
         return None;
     }
+    let (axis, parts) = match turned {
+        Some((perm, turned)) => {
+            let parts = parts.iter().map(|&id| transposed(graph, id, &perm, turned)).collect();
+            (perm.iter().position(|&from| from == axis)?, parts)
+        }
+        None => (axis, parts),
+    };
     let of = graph.tensor(output).name.clone();
     let mut first = 0;
     let mut heads = Vec::new();
     for (at, &id) in parts.iter().enumerate() {
         let name = format!("{of}/{at}");
         let shape = graph.shape(id);
-        let part = Some(Joined { of: of.clone(), axis, first, count: shape[axis] });
+        let part = Some(Joined { of: of.clone(), axis, first, count: shape[axis], within: None });
         first += shape[axis];
         heads.push(Reshaped { part, ..Reshaped::new(&name, shape, shape) });
         graph.tensors[id.0].name = name;
     }
     graph.outputs.splice(k..=k, parts);
     Some(heads)
+}
+
+/// Whether a move makes a tensor, or parts of it.
+fn moved(graph: &Graph, id: TensorId) -> bool {
+    let Some(node) = graph.producer(id).map(|maker| graph.node(maker)) else { return false };
+    is_move(graph, node) || matches!(node.op, Op::Concat { .. }) && node.inputs.iter().any(|&part| moved(graph, part))
+}
+
+/// Whether one part has scores, from -1 to 1, and another has values that may be many times larger, such as the numbers of boxes. With
+/// one scale for all, the scores would be 0.
+fn has_scores(graph: &Graph, parts: &[TensorId]) -> bool {
+    let bounds = bounds(graph, &[]);
+    let most = |id: &TensorId| bounds[id.0].0.abs().max(bounds[id.0].1.abs());
+    let of_parts = || parts.iter().map(most);
+    of_parts().any(|most| most <= 1.0) && of_parts().any(|most| most > LARGER)
+}
+
+/// Transposes a tensor before the node that makes another.
+fn transposed(graph: &mut Graph, id: TensorId, perm: &[usize], before: TensorId) -> TensorId {
+    let Tensor { name, shape, quantization, .. } = graph.tensor(id).clone();
+    let shape = perm.iter().map(|&axis| shape[axis]).collect();
+    let output = TensorId(graph.tensors.len());
+    let quantization = quantization.filter(|scales| scales.axis.is_none());
+    graph.tensors.push(Tensor { name: format!("{name}'"), shape, constant: None, quantization });
+    let at = graph.producer(before).map_or(graph.nodes.len(), |node| node.0);
+    let op = Op::Transpose { perm: perm.to_vec() };
+    graph.nodes.insert(at, Node { name, op, inputs: vec![id], output });
+    output
 }

@@ -10,8 +10,10 @@
 // Parameters are compared with the exact values that have no effect.
 #![allow(clippy::float_cmp)]
 
+mod columns;
 mod ends;
 mod functions;
+mod groups;
 mod heads;
 mod moves;
 mod outer;

@@ -351,9 +351,69 @@ impl Pass<'_> {
         self.replace(at, Op::Concat { axis: along }, &made)
     }
 
+    /// A part of joined tensors is the joined parts of those from which it comes, if nothing reads the whole. So the scores and the boxes
+    /// of a detector, which a model joins and divides again, have scales of their own.
+    pub(super) fn slice_of_joined(&mut self, k: usize) -> bool {
+        let Op::Slice { starts, steps, lengths } = self.graph.nodes[k].op.clone() else { return false };
+        let (x, y) = (self.inputs(k)[0], self.output(k));
+        let Some(c) = self.origin(x) else { return false };
+        let Op::Concat { axis } = self.graph.nodes[c].op else { return false };
+        let slice = |node: &&Node| matches!(node.op, Op::Slice { .. });
+        let reading = |node: &&Node| node.inputs.contains(&x);
+        if !self.graph.nodes.iter().filter(reading).all(|node| slice(&node))
+            || self.graph.outputs.contains(&x)
+            || self.graph.tensor(y).has_scales_of_an_axis()
+        {
+            return false;
+        }
+        let shape = self.graph.shape(x).to_vec();
+        let cut: Vec<usize> = (0..shape.len()).filter(|&at| lengths[at] != shape[at] || steps[at] != 1).collect();
+        let [along] = cut[..] else { return false };
+        // Along another axis only what is joined along that one.
+        let joins = |id: TensorId| {
+            let maker = self.origin(id).map(|m| &self.graph.nodes[m]);
+            let maker = match maker {
+                Some(Node { op: Op::Reshape { .. }, inputs, .. }) => {
+                    self.origin(inputs[0]).map(|m| &self.graph.nodes[m])
+                }
+                maker => maker,
+            };
+            maker.is_some_and(|node| matches!(node.op, Op::Concat { .. }))
+        };
+        let parts = self.inputs(c).to_vec();
+        if steps[along] != 1 || along != axis && !parts.iter().all(|&part| joins(part)) {
+            return false;
+        }
+        let (first, last) = (starts[along], starts[along] + lengths[along]);
+        let (mut at, mut place, mut made) = (k, 0, Vec::new());
+        for part in parts {
+            let own = self.graph.shape(part).to_vec();
+            let (mut start, mut length) = (vec![0; own.len()], own.clone());
+            if along == axis {
+                let (from, to) = (first.max(place), last.min(place + own[axis]));
+                place += own[axis];
+                if from >= to {
+                    continue;
+                }
+                (start[axis], length[axis]) = (from + own[axis] - place, to - from);
+            } else {
+                (start[along], length[along]) = (first, last - first);
+            }
+            if length == own {
+                made.push(part);
+                continue;
+            }
+            let op = Op::Slice { starts: start, steps: vec![1; own.len()], lengths: length };
+            let Some(cut) = self.before(at, op, &[part]) else { return false };
+            made.push(cut);
+            at += 1;
+        }
+        self.replace(at, Op::Concat { axis }, &made)
+    }
+
     /// The model rounds a tensor before it is moved, and not behind, so that the moved tensor may be removed. An output keeps its
     /// scale.
-    fn rounds_before(&mut self, inner: TensorId, moved: TensorId) {
+    pub(super) fn rounds_before(&mut self, inner: TensorId, moved: TensorId) {
         if self.graph.tensor(moved).has_scales_of_an_axis() {
             return;
         }

@@ -49,6 +49,8 @@ pub struct Joined {
     pub first: usize,
     /// How many indices.
     pub count: usize,
+    /// The part that `of` is of a larger output, if it is one.
+    pub within: Option<Box<Joined>>,
 }
 
 impl Reshaped {
@@ -68,11 +70,15 @@ impl Reshaped {
 impl std::fmt::Display for Reshaped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { name, model, graph, channels_last, moves, part } = self;
-        if let Some(Joined { of, axis, first, count }) = part {
-            let last = first + count - 1;
-            write!(f, "{name:?} is the part {first} to {last} along axis {axis} of {of:?}; it ")?;
-        } else {
-            write!(f, "{name:?} ")?;
+        write!(f, "{name:?} ")?;
+        let mut within = part.as_ref();
+        while let Some(Joined { of, axis, first, count, within: next }) = within {
+            let (start, last) = (if within == part.as_ref() { "is " } else { "" }, first + count - 1);
+            write!(f, "{start}the part {first} to {last} along axis {axis} of ")?;
+            within = next.as_deref();
+            if within.is_none() {
+                write!(f, "{of:?}; it ")?;
+            }
         }
         write!(f, "is {model:?} in the model, {graph:?} in the loadable, ")?;
         if moves.is_empty() {

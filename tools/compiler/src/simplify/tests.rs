@@ -862,3 +862,156 @@ fn islands_may_divide() {
     // A constant is given another shape at once.
     assert!(!ops(&graph).contains(&"Reshape"), "{:?}", ops(&graph));
 }
+
+/// The box of a detector: 16 shares of each of four numbers, and their mean.
+#[test]
+fn softmax_and_layers_of_groups_are_of_channels() {
+    for apart in [false, true] {
+        let mut builder = Builder(Graph::new("test"));
+        let x = builder.0.input("x", &[1, 64, 1, 6]).unwrap();
+        let line = builder.node(Op::Reshape { shape: vec![1, 64, 6] }, &[x]);
+        // Channels of one number are adjacent, or four apart.
+        let (shape, perm) = if apart { (vec![1, 16, 4, 6], [0, 1, 2, 3]) } else { (vec![1, 4, 16, 6], [0, 2, 1, 3]) };
+        let grouped = builder.node(Op::Reshape { shape }, &[line]);
+        let turned = builder.node(Op::Transpose { perm: perm.to_vec() }, &[grouped]);
+        let shares = builder.node(Op::Softmax { axis: 1 }, &[turned]);
+        let means = if apart { shares } else { builder.conv(shares, 1, 1) };
+        let shape = if apart { vec![1, 64, 6] } else { vec![1, 4, 6] };
+        let y = builder.node(Op::Reshape { shape }, &[means]);
+        builder.0.outputs.push(y);
+        let graph = simplified(builder.0);
+        let names = ops(&graph);
+        assert_eq!(names.iter().filter(|name| **name == "Softmax").count(), 4, "{names:?}");
+        assert!(!names.contains(&"Transpose"), "{names:?}");
+        let moves = |op: &Op| matches!(op, Op::Reshape { .. });
+        let pixels = |id: TensorId| graph.shape(id).last().copied();
+        assert!(graph.nodes.iter().filter(|node| moves(&node.op)).all(|node| pixels(node.output) == Some(6)));
+    }
+}
+
+#[test]
+fn columns_beyond_the_hardware_become_lines() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 3, 100, 80]).unwrap();
+    let small = builder.node(Op::Slice { starts: vec![0; 4], steps: vec![1; 4], lengths: vec![1, 3, 25, 40] }, &[x]);
+    let head = |builder: &mut Builder, from: TensorId, length: usize| {
+        let head = builder.conv(from, 5, 1);
+        builder.node(Op::Reshape { shape: vec![1, 5, length] }, &[head])
+    };
+    let heads = [head(&mut builder, x, 8000), head(&mut builder, small, 1000)];
+    let joined = builder.node(Op::Concat { axis: 2 }, &heads);
+    let offsets = builder.constant(&[1, 1, 9000], (0..9000).map(|k| k as f32 / 100.0).collect());
+    let sum = builder.both(Binary::Add, joined, offsets);
+    let first = builder.node(Op::Slice { starts: vec![0; 3], steps: vec![1; 3], lengths: vec![1, 2, 9000] }, &[sum]);
+    let y = builder.both(Binary::Mul, first, first);
+    let turned = builder.node(Op::Transpose { perm: vec![0, 2, 1] }, &[y]);
+    builder.0.outputs.push(turned);
+    let before = builder.0.clone();
+    let mut graph = builder.0;
+    let reshaped = simplify_ends(&mut graph);
+    graph.check().unwrap();
+    let longest = |id: TensorId| graph.tensor(id).nchw().map(|shape| shape[3]);
+    assert!((0..graph.tensors.len()).all(|k| longest(TensorId(k)) <= Some(200)), "{graph:?}");
+    let [change] = &reshaped[..] else { panic!("{reshaped:?}") };
+    assert_eq!((&change.model[..], change.channels_last), (&[1, 9000, 2][..], true));
+    let input: Vec<f32> = (0..24000).map(|k| X[k % 8]).collect();
+    let whole = float::run(&before, std::slice::from_ref(&input), &mut |_, _| {}).unwrap();
+    let own = float::run(&graph, &[input], &mut |_, _| {}).unwrap();
+    let turned = last(&change.graph, &own[0]);
+    assert!(turned.iter().zip(&whole[0]).all(|(a, b)| (a - b).abs() <= 1e-4 * (1.0 + b.abs())));
+}
+
+/// Neighbours would be on another line.
+#[test]
+fn columns_of_windows_stay_in_their_line() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 2, 1, 9000]).unwrap();
+    let pool = Op::Pool(Pool::new(PoolKind::Max, [1, 3]));
+    let y = builder.node(pool, &[x]);
+    builder.0.outputs.push(y);
+    let mut graph = builder.0;
+    assert_eq!(simplify_ends(&mut graph), []);
+}
+
+/// With one scale, scores beside the numbers of boxes would be 0.
+#[test]
+fn scores_beside_boxes_are_an_output_of_their_own() {
+    for (scores, count) in [(true, 2), (false, 0)] {
+        let mut builder = Builder(Graph::new("test"));
+        let x = builder.0.input("x", &[1, 3, 2, 4]).unwrap();
+        let boxes = builder.conv(x, 4, 1);
+        let classes = builder.conv(x, 2, 1);
+        let classes = builder.unary(if scores { Unary::Sigmoid } else { Unary::Relu }, classes);
+        let boxes = builder.node(Op::Reshape { shape: vec![1, 4, 8] }, &[boxes]);
+        let classes = builder.node(Op::Reshape { shape: vec![1, 2, 8] }, &[classes]);
+        let joined = builder.node(Op::Concat { axis: 1 }, &[boxes, classes]);
+        let y = builder.node(Op::Transpose { perm: vec![0, 2, 1] }, &[joined]);
+        builder.0.outputs.push(y);
+        let mut graph = builder.0;
+        simplify(&mut graph);
+        let parts = split_heads(&mut graph);
+        graph.check().unwrap();
+        assert_eq!(parts.len(), count);
+        assert_eq!(graph.outputs.len(), count.max(1));
+    }
+}
+
+/// Scores of two sizes beside boxes of two sizes, whose numbers are the channels of several boxes.
+#[test]
+fn heads_within_heads_become_outputs() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 3, 20, 20]).unwrap();
+    let head = |builder: &mut Builder, each: usize| {
+        let head = builder.conv(x, 2 * each, 1);
+        let turned = builder.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[head]);
+        builder.node(Op::Reshape { shape: vec![1, 800, each] }, &[turned])
+    };
+    let sizes = [1, 1, 18, 18].map(|each| head(&mut builder, each));
+    let scores = builder.node(Op::Concat { axis: 1 }, &sizes[..2]);
+    let boxes = builder.node(Op::Concat { axis: 1 }, &sizes[2..]);
+    let y = builder.node(Op::Concat { axis: 2 }, &[scores, boxes]);
+    builder.0.outputs.push(y);
+    let name = builder.0.tensor(y).name.clone();
+    let mut graph = builder.0;
+    let reshaped = simplify_ends(&mut graph);
+    graph.check().unwrap();
+    assert_eq!(graph.nodes.len(), 4, "{:?}", ops(&graph));
+    let places: Vec<_> = reshaped
+        .iter()
+        .map(|change| {
+            let part = change.part.as_ref().unwrap();
+            let whole = part.within.as_ref().unwrap();
+            assert_eq!((&whole.of, whole.axis, part.axis), (&name, 2, 1));
+            (whole.first, whole.count, part.first, part.count)
+        })
+        .collect();
+    assert_eq!(places, [(0, 1, 0, 800), (0, 1, 800, 800), (1, 18, 0, 800), (1, 18, 800, 800)]);
+    let text = reshaped[3].to_string();
+    assert!(text.contains("is the part 800 to 1599 along axis 1 of the part 1 to 18 along axis 2 of"), "{text}");
+}
+
+/// A detector's head joins boxes and scores of each size, joins the sizes, and divides boxes and scores again.
+#[test]
+fn parts_of_joined_tensors_are_joined_parts() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 3, 2, 4]).unwrap();
+    let mut sizes = Vec::new();
+    for _ in 0..2 {
+        let boxes = builder.conv(x, 4, 1);
+        let scores = builder.conv(x, 2, 1);
+        let scores = builder.unary(Unary::Sigmoid, scores);
+        let both = builder.node(Op::Concat { axis: 1 }, &[boxes, scores]);
+        sizes.push(builder.node(Op::Reshape { shape: vec![1, 6, 8] }, &[both]));
+    }
+    let joined = builder.node(Op::Concat { axis: 2 }, &sizes);
+    let part = |builder: &mut Builder, first: usize, count: usize| {
+        let op = Op::Slice { starts: vec![0, first, 0], steps: vec![1; 3], lengths: vec![1, count, 16] };
+        builder.node(op, &[joined])
+    };
+    let (boxes, scores) = (part(&mut builder, 0, 4), part(&mut builder, 4, 2));
+    builder.0.outputs.extend([boxes, scores]);
+    let graph = simplified(builder.0);
+    assert!(!ops(&graph).contains(&"Slice"), "{:?}", ops(&graph));
+    let most = crate::bounds::bounds(&graph, &[])[graph.outputs[1].0];
+    assert_eq!(most, (0.0, 1.0));
+}
