@@ -2,7 +2,7 @@
 
 //! The places of a loadable's tensors in memory, for those who look at them while it runs.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use nvdla_runtime::half;
 use nvdla_runtime::session::Completed;
@@ -70,12 +70,15 @@ impl Layout {
 
     /// Leaves out the tensors of which the emulator writes elements into these cubes, because [`Self::keep`] does not see them.
     pub(crate) fn without(self, cubes: &[Cube]) -> Self {
-        let mut unseen = HashSet::new();
+        let mut unseen: HashMap<usize, HashSet<usize>> = HashMap::new();
         for cube in cubes {
             let Some(buffer) = cube.buffer() else { continue };
-            unseen.extend(self.places(cube).map(|place| (buffer, place)));
+            unseen.entry(buffer).or_default().extend(self.places(cube));
         }
-        let seen = |stored: &Stored| !self.lanes(stored).any(|(atom, _)| unseen.contains(&(stored.buffer, atom)));
+        let seen = |stored: &Stored| {
+            let unseen = unseen.get(&stored.buffer);
+            unseen.is_none_or(|unseen| !self.lanes(stored).any(|(atom, _)| unseen.contains(&atom)))
+        };
         let tensors = self.tensors.iter().filter(|stored| seen(stored)).cloned().collect();
         Self { tensors, ..self }
     }
