@@ -13,7 +13,8 @@
 //! per channel would compute the same function, but on other pictures values reach far beyond those of the samples, where the
 //! common scale saturates.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::ir::{Binary, Graph, Node, Op, PadMode, TensorId, Unary};
 
@@ -26,7 +27,7 @@ const FIXED: usize = 0;
 
 /// The kernel and the input's channel of each plane of a convolution's weights, in their order, and the elements of a plane. None
 /// for other operators, and if the weights are not constant.
-pub(crate) fn planes(graph: &Graph, node: &Node) -> Option<(Vec<(usize, usize)>, usize)> {
+pub(crate) fn planes(graph: &Graph, node: &Node) -> Option<(impl Iterator<Item = (usize, usize)> + Clone, usize)> {
     let (group, forward) = match &node.op {
         Op::Convolution(op) => (op.group, true),
         Op::Deconvolution(op, _) => (op.group, false),
@@ -34,16 +35,11 @@ pub(crate) fn planes(graph: &Graph, node: &Node) -> Option<(Vec<(usize, usize)>,
     };
     graph.constant(node.inputs[1])?;
     let &[rows, columns, height, width] = graph.shape(node.inputs[1]) else { return None };
-    let plane = |at: usize| {
-        let (row, column) = (at / columns, at % columns);
-        let other = row / (rows / group) * columns + column;
-        if forward {
-            (row, other)
-        } else {
-            (other, row)
-        }
+    let of_row = move |row: usize| {
+        let first = row / (rows / group) * columns;
+        (first..first + columns).map(move |other| if forward { (row, other) } else { (other, row) })
     };
-    Some(((0..rows * columns).map(plane).collect(), height * width))
+    Some(((0..rows).flat_map(of_row), height * width))
 }
 
 /// The sets of channels that have one factor: a forest of the channels of all tensors.
@@ -200,15 +196,16 @@ impl Sets {
             let Some(weights) = graph.constant(node.inputs[1]) else { continue };
             let of_plane = |plane: &[f32]| plane.iter().fold(0f32, |largest, weight| largest.max(weight.abs()));
             let largest: Vec<f32> = weights.chunks_exact(taps).map(of_plane).collect();
-            let mut kernels: HashMap<usize, f32> = HashMap::new();
-            for (&(kernel, _), &weight) in planes.iter().zip(&largest) {
-                let most = kernels.entry(kernel).or_insert(f32::MIN_POSITIVE);
-                *most = most.max(weight);
+            let mut kernels = vec![f32::MIN_POSITIVE; self.counts[node.output.0]];
+            let mut channels = vec![MIN_RANGE; sets.len()];
+            for ((kernel, _), &weight) in planes.clone().zip(&largest) {
+                kernels[kernel] = kernels[kernel].max(weight);
             }
-            for (&(kernel, channel), weight) in planes.iter().zip(&largest) {
-                if let Some((_, most)) = ranges.get_mut(&sets[channel]) {
-                    *most = most.max(weight / kernels[&kernel]);
-                }
+            for ((kernel, channel), weight) in planes.zip(&largest) {
+                channels[channel] = channels[channel].max(weight / kernels[kernel]);
+            }
+            for (set, weight) in sets.iter().zip(channels) {
+                ranges.entry(*set).and_modify(|(_, most)| *most = most.max(weight));
             }
         }
         ranges.remove(&FIXED);
@@ -244,8 +241,8 @@ impl Factors {
                 continue;
             }
             let factor = |factors: Option<&[f32]>, c: usize| factors.map_or(1.0, |factors| factors[c]);
-            let Some(mut weights) = graph.constant(node.inputs[1]).map(|weights| weights.to_vec()) else { continue };
-            for (&(kernel, channel), plane) in planes.iter().zip(weights.chunks_exact_mut(taps)) {
+            let Some(mut weights) = graph.constant(node.inputs[1]).cloned() else { continue };
+            for ((kernel, channel), plane) in planes.zip(Arc::make_mut(&mut weights).chunks_exact_mut(taps)) {
                 let by = factor(x, channel) / factor(y, kernel);
                 for weight in plane {
                     *weight *= by;
@@ -262,9 +259,9 @@ impl Factors {
 }
 
 /// A constant with other values: itself, or another one if several nodes read it.
-fn replaced(graph: &mut Graph, id: TensorId, values: Vec<f32>) -> TensorId {
+fn replaced(graph: &mut Graph, id: TensorId, values: Arc<[f32]>) -> TensorId {
     let mut tensor = graph.tensor(id).clone();
-    tensor.constant = Some(values.into());
+    tensor.constant = Some(values);
     if graph.users(id).nth(1).is_none() {
         graph.tensors[id.0] = tensor;
         return id;

@@ -128,14 +128,17 @@ impl Histogram {
             all.zeros += channel.zeros;
             all.bins[0] += channel.zeros;
             let width = channel.end / factor / all.end.max(f32::MIN_POSITIVE) * (BINS / channel.bins.len()) as f32;
-            for (k, &count) in channel.bins.iter().enumerate() {
+            for (k, &count) in channel.bins.iter().enumerate().filter(|(_, count)| **count > 0) {
                 let count = if k == 0 { count - channel.zeros } else { count };
                 let [from, to] = [k, k + 1].map(|edge| ((edge as f32 * width) as usize).min(BINS - 1));
-                let (bins, mut before) = ((to - from).max(1) as u64, 0);
-                for (at, bin) in all.bins[from..].iter_mut().take(bins as usize).enumerate() {
-                    let until = count * (at as u64 + 1) / bins;
-                    *bin += until - before;
-                    before = until;
+                let bins = (to - from).max(1);
+                let (each, rest) = (count / bins as u64, count % bins as u64);
+                let mut left = 0;
+                for bin in &mut all.bins[from..from + bins] {
+                    left += rest;
+                    let more = u64::from(left >= bins as u64);
+                    *bin += each + more;
+                    left -= more * bins as u64;
                 }
             }
         }
