@@ -4,6 +4,7 @@
 //! graph. A softmax lies between 0 and 1, a tensor behind a ReLU is not negative, and a quantized tensor lies between the values of
 //! its least and its greatest integer.
 
+use crate::equalize::planes;
 use crate::ir::{Binary, Graph, Op, PadMode, Padding, PoolKind, Preprocess, ResizeMode, Taps, TensorId, Unary};
 
 /// The least and the greatest value of a tensor; infinite where nothing is known.
@@ -28,16 +29,19 @@ pub fn bounds(graph: &Graph, inputs: &[Option<Preprocess>]) -> Vec<Bounds> {
 
 /// The bounds of each tensor of a graph, given those of some tensors. Without `sums`, those of sums of convolutions are left open.
 pub(crate) fn bounds_from(graph: &Graph, known: impl Fn(TensorId) -> Option<Bounds>, sums: bool) -> Vec<Bounds> {
-    let mut bounds: Vec<Bounds> = graph
-        .tensors
-        .iter()
-        .map(|tensor| tensor.constant.as_ref().map_or(UNKNOWN, |values| of_values(values)))
-        .collect();
+    let mut bounds = vec![UNKNOWN; graph.tensors.len()];
     for &id in &graph.inputs {
         bounds[id.0] = known(id).unwrap_or(UNKNOWN);
         limit(graph, id, &mut bounds);
     }
     for node in &graph.nodes {
+        // Those of a convolution's weights say nothing of its sums.
+        let read = if matches!(node.op, Op::Convolution(_) | Op::Deconvolution(..)) { 1 } else { node.inputs.len() };
+        for &id in &node.inputs[..read] {
+            if let Some(values) = graph.constant(id) {
+                bounds[id.0] = of_values(values);
+            }
+        }
         let of = |k: usize| node.inputs.get(k).map_or(UNKNOWN, |id| bounds[id.0]);
         let x = of(0);
         if let Some(bound) = known(node.output) {
@@ -185,25 +189,19 @@ fn of_sums(graph: &Graph, node: &crate::ir::Node, (low, high): Bounds) -> Option
     }
     let weights = graph.constant(*node.inputs.get(1)?)?;
     let bias = node.inputs.get(2).map(|&id| graph.constant(id)).map_or(Some(None), |bias| bias.map(Some))?;
-    let shape = graph.shape(node.inputs[1]);
-    let kernels = *graph.shape(node.output).get(1)?;
-    let taps: usize = shape[2..].iter().product();
-    let (mut least, mut most) = (vec![0f64; kernels], vec![0f64; kernels]);
-    for (at, &weight) in weights.iter().enumerate() {
-        let kernel = match &node.op {
-            Op::Deconvolution(op, _) => {
-                let each = shape[1];
-                at / (each * taps) / (shape[0] / op.group).max(1) * each + at / taps % each
-            }
-            _ => at * kernels / weights.len(),
-        };
-        let ends = [f64::from(weight) * f64::from(low), f64::from(weight) * f64::from(high)];
-        *least.get_mut(kernel)? += ends[0].min(ends[1]);
-        *most.get_mut(kernel)? += ends[0].max(ends[1]);
+    let (planes, taps) = planes(graph, node)?;
+    let mut sums = vec![(0f64, 0f64); *graph.shape(node.output).get(1)?];
+    for ((kernel, _), plane) in planes.zip(weights.chunks_exact(taps)) {
+        let (least, most) = sums.get_mut(kernel)?;
+        for &weight in plane {
+            let ends = [f64::from(weight) * f64::from(low), f64::from(weight) * f64::from(high)];
+            *least += ends[0].min(ends[1]);
+            *most += ends[0].max(ends[1]);
+        }
     }
-    let ends = (0..kernels).map(|kernel| {
+    let ends = sums.into_iter().enumerate().map(|(kernel, (least, most))| {
         let bias = bias.and_then(|bias| bias.get(kernel)).map_or(0.0, |&bias| f64::from(bias));
-        ((least[kernel] + bias) as f32, (most[kernel] + bias) as f32)
+        ((least + bias) as f32, (most + bias) as f32)
     });
     Some(joined(ends)).filter(|(low, high)| low.is_finite() && high.is_finite())
 }
