@@ -64,32 +64,39 @@ impl Factor {
     }
 }
 
-/// The nearest integer, the one farther from 0 in the middle. `f64::round` is a function of the C library on processors of which only
-/// SSE2 is known.
+/// The nearest integer of 32 bits, the one farther from 0 in the middle. `f64::round` is a function of the C library on processors of
+/// which only SSE2 is known.
 #[inline]
-pub(crate) fn round(value: f64) -> f64 {
-    let whole = value as i64 as f64;
-    let rest = value - whole;
-    whole + f64::from(u8::from(rest >= 0.5)) - f64::from(u8::from(rest <= -0.5))
+pub(crate) fn round(value: f64) -> i32 {
+    let whole = value as i32;
+    let rest = value - f64::from(whole);
+    whole.wrapping_add(i32::from(rest >= 0.5)).wrapping_sub(i32::from(rest <= -0.5))
 }
 
-/// Rounds the weights of a kernel for one channel to integers up to `most`, so that their sum is nearly that of the real weights.
+/// The largest magnitude, in four parts that the compiler keeps in vector registers.
+pub(crate) fn largest_of(values: &[f64]) -> f64 {
+    let mut parts = [0f64; 4];
+    let (all, rest) = values.as_chunks::<4>();
+    for values in all {
+        parts = std::array::from_fn(|k| parts[k].max(values[k].abs()));
+    }
+    rest.iter().chain(&parts).fold(0.0, |largest, value| largest.max(value.abs()))
+}
+
+/// Rounds the weights of a kernel for one channel, whose nearest integers up to `most` are given, so that their sum is nearly that of
+/// the real weights.
 ///
 /// The elements of a channel in a window are much alike, so the sum of the changes counts more than each of them. Rounding each
 /// weight to the nearest integer may change the sum by several steps. The weights that are nearest to the middle between two
 /// integers are then rounded to the other one.
-pub(crate) fn round_plane(weights: &[f64], most: f64, integers: &mut [i16]) {
-    let mut change = 0.0;
-    for (weight, integer) in weights.iter().zip(&mut *integers) {
-        let nearest = round(*weight).clamp(-most, most);
-        change += weight - nearest;
-        *integer = nearest as i16;
-    }
+pub(crate) fn keep_sum(weights: &[f64], most: f64, integers: &mut [i16]) {
+    let changes = weights.iter().zip(&*integers).map(|(weight, &integer)| weight - f64::from(integer));
+    let change: f64 = changes.sum();
     // A change of up to half a step stays. A single weight that changes more is beyond the largest integer.
-    let steps = (change.abs() - 0.5).ceil().max(0.0) as usize;
-    if steps == 0 || weights.len() == 1 {
+    if change.abs() <= 0.5 || weights.len() == 1 {
         return;
     }
+    let steps = (change.abs() - 0.5).ceil() as usize;
     let error = |(weight, &integer): (&f64, &i16)| (weight - f64::from(integer)) * change;
     let mut errors: Vec<f64> = weights.iter().zip(&*integers).map(error).collect();
     for _ in 0..steps.min(weights.len()) {
@@ -141,8 +148,8 @@ mod tests {
     #[test]
     fn a_plane_keeps_its_sum_and_single_weights_their_nearest_integer() {
         let rounded = |plane: &[f64]| {
-            let mut integers = vec![0; plane.len()];
-            round_plane(plane, LARGEST, &mut integers);
+            let mut integers: Vec<i16> = plane.iter().map(|&weight| round(weight) as i16).collect();
+            keep_sum(plane, LARGEST, &mut integers);
             integers.into_iter().map(i32::from).collect::<Vec<_>>()
         };
         assert_eq!(rounded(&[0.3; 9]).iter().sum::<i32>(), 3);

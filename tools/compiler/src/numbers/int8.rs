@@ -15,7 +15,7 @@ use crate::numbers::quantizer::{
 };
 use crate::numbers::tables::Table;
 use crate::options::Bytes;
-use crate::quantize::{bias_values, exponent, round, round_plane, Factor, Granularity, LARGEST};
+use crate::quantize::{bias_values, exponent, keep_sum, largest_of, round, Factor, Granularity, LARGEST};
 use crate::target::{LARGEST_WIDE, PRA_TRUNCATE};
 
 /// The least factor. Kernels with smaller weights use fewer of their eight bits instead.
@@ -45,12 +45,12 @@ const LARGEST_BIAS: f64 = (1 << 30) as f64;
 /// The largest limit, in units. Values stay below it.
 const LARGEST_LIMIT: f64 = (1 << 30) as f64;
 
-/// The step of which all weights of a kernel are whole multiples from -128 to 127, as in a quantized model, if there is one.
-fn grid(kernel: &[f64]) -> Option<f64> {
-    let largest = kernel.iter().fold(0f64, |largest, weight| largest.max(weight.abs()));
+/// The step of which all weights of a kernel are whole multiples from -128 to 127, as in a quantized model, if there is one. `largest` is
+/// the largest magnitude.
+fn grid(kernel: &[f64], largest: f64) -> Option<f64> {
     let whole = |step: &f64| {
         let fits = |weight: &f64| {
-            let (steps, whole) = (weight / step, round(weight / step));
+            let (steps, whole) = (weight / step, f64::from(round(weight / step)));
             (steps - whole).abs() < WHOLE && whole <= LARGEST
         };
         kernel.iter().all(fits)
@@ -111,6 +111,7 @@ impl Quantizer<'_> {
             }
         };
         let (Scale { scale: mut own, zero }, mut converter) = (self.scales[input], None);
+        // How many steps of the tensor a step of each channel of an input is.
         let (relative, zeros) = match self.inputs.of(input) {
             Some(known) => {
                 let relative: Vec<f64> = (0..channels).map(|c| known.scale(c) / own).collect();
@@ -120,14 +121,14 @@ impl Quantizer<'_> {
                 }
                 (relative, zeros)
             }
-            None => (vec![1.0; channels], vec![f64::from(zero); channels]),
+            None => (Vec::new(), vec![f64::from(zero); channels]),
         };
         let factor = converter.map_or(1.0, |converter| converter.factor());
         own /= factor;
         // The weights of a kernel for the integers of the input.
         let kernel = |k: usize| {
             let mut kernel = real(k);
-            for (plane, relative) in kernel.chunks_exact_mut(window).zip(&relative[first(k)..]) {
+            for (plane, relative) in kernel.chunks_exact_mut(window).zip(relative.iter().skip(first(k))) {
                 for weight in plane {
                     *weight *= relative;
                 }
@@ -138,9 +139,9 @@ impl Quantizer<'_> {
         let exact = !wide && !winograd && self.granularity == Granularity::Kernel;
         let measured = (0..conv.kernels).into_par_iter().map(|k| {
             let kernel = kernel(k);
-            let grid = grid(&kernel).filter(|_| exact);
-            let largest = kernel.iter().fold(0f64, |largest, &w| largest.max(w.abs()));
-            let sum = kernel.iter().map(|weight| weight.abs()).sum::<f64>();
+            let largest = largest_of(&kernel);
+            let grid = grid(&kernel, largest).filter(|_| exact);
+            let sum = if wide { kernel.iter().map(|weight| weight.abs()).sum::<f64>() } else { 0.0 };
             (grid.map_or(largest, |step| step * most), grid, sum)
         });
         let measured: Vec<(f64, Option<f64>, f64)> = measured.collect();
@@ -229,43 +230,35 @@ impl Quantizer<'_> {
         // The mean change of the output by the rounding of weights.
         let original = self.copies.get(&input).copied().unwrap_or(input);
         let means = self.ranges.means(ir::TensorId(original)).filter(|means| means.len() == channels);
-        // The transformed elements of a window are not alike.
-        let together = if winograd { 1 } else { window };
         let mut quantized = vec![0i16; conv.kernels * each];
         let rounded = quantized.par_chunks_exact_mut(each).zip(&grids).zip(&steps).enumerate();
         let sums = rounded.map(|(k, ((integers, grid), step))| {
-            let mut stepped = kernel(k);
-            for weight in &mut stepped {
-                *weight /= step;
+            let stepped: Vec<f64> = kernel(k).into_iter().map(|weight| weight / step).collect();
+            let least = if grid.is_some() { -most - 1.0 } else { -most };
+            for (integer, weight) in integers.iter_mut().zip(&stepped) {
+                *integer = round(weight.max(least).min(most)) as i16;
             }
-            for (plane, integers) in stepped.chunks_exact(together).zip(integers.chunks_exact_mut(together)) {
-                if grid.is_some() {
-                    let integer = |value: &f64| round(*value).clamp(-most - 1.0, most) as i16;
-                    integers.iter_mut().zip(plane).for_each(|(slot, value)| *slot = integer(value));
-                } else {
-                    round_plane(plane, most, integers);
-                }
+            // The transformed elements of a window are not alike.
+            if grid.is_none() && !winograd && window > 1 {
+                let planes = stepped.chunks_exact(window).zip(integers.chunks_exact_mut(window));
+                planes.for_each(|(plane, integers)| keep_sum(plane, most, integers));
             }
             let (mut rest, mut change) = (0.0, 0.0);
-            let real = real(k);
-            for (at, (plane, real)) in integers.chunks_exact(window).zip(real.chunks_exact(window)).enumerate() {
-                let c = first(k) + at;
-                if rests[c] != 0.0 {
-                    let products = plane.iter().enumerate().map(|(at, &weight)| (f64::from(weight), ones(at)));
-                    products.for_each(|(weight, ones)| rest += weight * rests[c] * ones / transform);
+            if rests.iter().any(|&rest| rest != 0.0) {
+                for (plane, by) in integers.chunks_exact(window).zip(&rests[first(k)..]) {
+                    let products = plane.iter().enumerate().map(|(at, &weight)| f64::from(weight) * by * ones(at));
+                    products.for_each(|product| rest += product);
                 }
-                if let Some(means) = means {
-                    let mean = f64::from(means[c]);
-                    let changes = plane.iter().zip(real).map(|(&weight, real)| {
-                        let rounded = f64::from(weight) * step;
-                        // A division takes longer than all the rest.
-                        (real - if relative[c].to_bits() == 1f64.to_bits() { rounded } else { rounded / relative[c] })
-                            * mean
-                    });
-                    if winograd {
-                        changes.enumerate().for_each(|(at, by)| change += by * ones(at));
-                    } else {
-                        changes.for_each(|by| change += by);
+                // A power of two.
+                rest /= transform;
+            }
+            if let Some(means) = means {
+                let real = real(k);
+                let planes = integers.chunks_exact(window).zip(real.chunks_exact(window));
+                for ((plane, real), (c, mean)) in planes.zip((first(k)..).zip(&means[first(k)..])) {
+                    let (own, mean) = (relative.get(c).map_or(*step, |by| step / by), f64::from(*mean));
+                    for (at, (&weight, real)) in plane.iter().zip(real).enumerate() {
+                        change += (real - f64::from(weight) * own) * mean * ones(at);
                     }
                 }
             }
