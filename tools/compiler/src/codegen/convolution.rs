@@ -593,10 +593,12 @@ fn plain<T: Element>(
     for (k, &at) in target.map.of.iter().enumerate() {
         let Some(row) = at.checked_sub(block.output.0).filter(|&row| row < block.output.1) else { continue };
         let from = &source.map.of[k / kernels_per_group * per_group..][..per_group];
-        for (c, &channel) in from.iter().enumerate() {
-            let taps = &numbers.weights[(k * per_group + c) * window..][..window];
-            let to = (row as usize * channels + (channel - block.input.0) as usize) * window;
-            plain[to..][..window].iter_mut().zip(taps).for_each(|(to, &weight)| *to = element(weight));
+        let mut rest = &numbers.weights[k * per_group * window..];
+        // Channels that follow one another are copied together.
+        for run in from.chunk_by(|a, b| a + 1 == *b) {
+            let to = (row as usize * channels + (run[0] - block.input.0) as usize) * window;
+            let taps = rest.split_off(..run.len() * window).unwrap_or_default();
+            plain[to..][..taps.len()].iter_mut().zip(taps).for_each(|(to, &weight)| *to = element(weight));
         }
     }
     plain

@@ -36,7 +36,9 @@ impl Judge {
     }
 
     fn ratio(&self, graph: &Graph, ranges: &Ranges, limit: &Limit) -> Option<f64> {
-        let compiled = pipeline::compile(graph, ranges, &self.options).ok()?;
+        let mut compiled = pipeline::compile(graph, ranges, &self.options).ok()?;
+        // The loadable has the weights.
+        compiled.steps.numbers = Vec::new();
         let mut network = Measured::new(&compiled, &self.options.inputs).ok()?;
         let (mut noise, count) = (0.0, self.samples.len() as f64);
         for (sample, expected) in &self.samples {

@@ -3,6 +3,8 @@
 //! The lowered network: tasks of hardware operations with descriptors that are complete except for addresses, and the buffers and
 //! constants that they use. Layers no longer exist, and memory is not assigned yet.
 
+use std::sync::Arc;
+
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc;
 use nvdla_uapi::layout::align::{Alignment, Data};
@@ -86,8 +88,8 @@ impl Buffer {
 pub struct Constant {
     /// The alignment of its address.
     pub alignment: u32,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
+    /// Its bytes, which the candidates for a program share.
+    pub bytes: Arc<Vec<u8>>,
 }
 
 /// The memory of a cube.
@@ -580,7 +582,7 @@ impl Program {
 
     /// Adds a constant of a kind of data, unless the same one is there.
     pub(crate) fn constant(&mut self, data: Data, bytes: Vec<u8>) -> usize {
-        let constant = Constant { alignment: Alignment::documented(data).start, bytes };
+        let constant = Constant { alignment: Alignment::documented(data).start, bytes: Arc::new(bytes) };
         self.constants.iter().position(|other| *other == constant).unwrap_or_else(|| {
             self.constants.push(constant);
             self.constants.len() - 1
