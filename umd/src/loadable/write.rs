@@ -251,8 +251,8 @@ impl Contents {
         if bytes > Self::MAX_BLOB_BYTES {
             return Err(TooLarge { bytes });
         }
-        let mut fbb = Fbb::with_capacity(bytes as usize + (1 << 16));
-        let fbb = &mut fbb;
+        let mut builder = Fbb::with_capacity(bytes as usize + (1 << 16));
+        let fbb = &mut builder;
         let tasks = list(fbb, &self.tasks, write_task);
         let submits = list(fbb, &self.submits, write_submit);
         let memories = list(fbb, &self.memories, write_memory);
@@ -274,7 +274,9 @@ impl Contents {
             fbb.push_slot_always(Root::VERSION, self.version);
         });
         fbb.finish(root, Some(schema::IDENTIFIER));
-        Ok(fbb.finished_data().to_vec())
+        let (mut bytes, start) = builder.collapse();
+        bytes.drain(..start);
+        Ok(bytes)
     }
 }
 
