@@ -413,6 +413,11 @@ impl Compiler {
         self.options.precision == Precision::Int8 && self.samples.is_none() && self.table.is_none()
     }
 
+    /// Whether activations have scales: their numbers are integers.
+    pub(crate) fn has_scales(&self) -> bool {
+        self.options.precision != Precision::Fp16
+    }
+
     /// Finds all nodes that have no steps in the configuration, steep functions of whose arguments nothing is known, and factors beyond
     /// half precision. Compiling may still refuse a layer; see [`Self::check`].
     ///

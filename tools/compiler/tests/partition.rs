@@ -386,6 +386,37 @@ fn a_softmax_at_the_front_stays_on_the_processor() {
     }
 }
 
+/// With one scale for boxes and scores the scores would be 0; half precision has none.
+#[test]
+fn scores_are_joined_with_boxes_on_the_processor() {
+    for (precision, count) in [(Precision::Int8, 3), (Precision::Fp16, 4)] {
+        let graph = proto::Graph { name: "detector".to_owned(), input: vec![info("x", &SHAPE)], ..Default::default() };
+        let mut b = Builder { graph, random: Random::new(1), known: Vec::new() };
+        let weights = [(); 2].map(|()| b.constant(&[SHAPE[1], SHAPE[1], 1, 1], 9.0));
+        let boxes = b.node("Conv", &["x", &weights[0]], vec![], &SHAPE);
+        let logits = b.node("Conv", &["x", &weights[1]], vec![], &SHAPE);
+        let scores = b.node("Sigmoid", &[&logits], vec![], &SHAPE);
+        let axis = proto::Attribute { name: "axis".to_owned(), i: 1, ..Default::default() };
+        let shape = [1, 2 * SHAPE[1], SHAPE[2], SHAPE[3]];
+        let joined = b.node("Concat", &[&boxes, &scores], vec![axis], &shape);
+        b.graph.output = vec![info(&joined, &shape)];
+        let survey = survey::of_model(&of_graph(b.graph), None, &Options::default(), false).unwrap();
+        let alone = Partition { reasons: vec![None; survey.nodes.len()], ..Default::default() };
+        let x = reals(&mut Random::new(2), SHAPE.iter().product(), 1.0);
+        let expected = run(&survey, &alone, &NV_FULL, &x);
+        let compiler = Compiler::new(&NV_FULL).precision(precision).table(table(&survey, &expected));
+        let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+        let nodes: Vec<usize> = division.groups.iter().flat_map(|group| group.nodes.iter().copied()).collect();
+        assert_eq!(nodes.len(), count, "{:?}", division.reasons);
+        assert_eq!(division.reasons[3].is_some(), precision == Precision::Int8);
+        let found = run(&survey, &division, &NV_FULL, &x);
+        let [found, expected] = [&found, &expected].map(|values| &values[&id(&survey, &joined)]);
+        let half = found.len() / 2;
+        let db = decibels(&found[half..], &expected[half..]);
+        assert!(db > 30.0, "{precision:?}: the scores have {db} dB");
+    }
+}
+
 #[test]
 fn limits_drop_groups() {
     let compiler = Compiler::new(&NV_FULL).precision(Precision::Fp16);

@@ -6,6 +6,7 @@ use super::extract::{Failure, Piece};
 use crate::compiler::{self, Compiler};
 use crate::ir::{Binary, Node, Op, Pool, PoolKind, Refusal, TensorId};
 use crate::output::report::Report;
+use crate::simplify::joined_scores;
 use crate::survey::Survey;
 
 /// A group that was compiled.
@@ -44,7 +45,7 @@ impl<'a> Trial<'a> {
 
     /// Finds the softmaxes of what a group reads, or of its elements in another order, and the differences from the largest of them, with
     /// which functions write a softmax. The processor runs a softmax in any case, and the framework's own takes its input in the
-    /// framework's precision.
+    /// framework's precision. With scales, also the concatenations of scores and larger values at the end: the scores would be 0.
     pub(super) fn leave(&self, nodes: &[usize], piece: &Piece) -> Result<(), Failure> {
         let graph = &piece.model.graph;
         // The tensor outside the group whose elements, or with `largest` whose largest elements, a tensor has.
@@ -68,7 +69,13 @@ impl<'a> Trial<'a> {
             }
             _ => None,
         };
-        let found: Vec<_> = graph.nodes.iter().filter_map(|node| Some((node.name.as_str(), reason(node)?))).collect();
+        let joined = if self.compiler.has_scales() { joined_scores(graph) } else { Vec::new() };
+        let joined = joined.into_iter().map(|node| {
+            let reason = "it joins scores with values that may be larger, and the integers of all would have one scale";
+            (node.name.as_str(), reason)
+        });
+        let softmax = graph.nodes.iter().filter_map(|node| Some((node.name.as_str(), reason(node)?)));
+        let found: Vec<_> = softmax.chain(joined).collect();
         let Some(&(_, first)) = found.first() else { return Ok(()) };
         let named = |(name, reason): (&str, &str)| Some((self.named(nodes, name)?, reason.to_owned()));
         Err(Failure { nodes: found.into_iter().filter_map(named).collect(), reason: first.to_owned() })

@@ -156,6 +156,22 @@ fn has_scores(graph: &Graph, parts: &[TensorId]) -> bool {
     of_parts().any(|most| most <= 1.0) && of_parts().any(|most| most > LARGER)
 }
 
+/// The concatenations of scores and larger values that end in an output, and to which no quantized model gives a scale.
+pub(crate) fn joined_scores(graph: &Graph) -> Vec<&Node> {
+    let (mut ends, mut found) = (graph.outputs.clone(), Vec::new());
+    while let Some(id) = ends.pop() {
+        let Some(node) = graph.producer(id).map(|maker| graph.node(maker)) else { continue };
+        match node.op {
+            Op::Concat { .. } if graph.tensor(id).quantization.is_none() && has_scores(graph, &node.inputs) => {
+                found.push(node);
+            }
+            Op::Concat { .. } | Op::Reshape { .. } | Op::Transpose { .. } => ends.extend(&node.inputs),
+            _ => {}
+        }
+    }
+    found
+}
+
 /// Transposes a tensor before the node that makes another.
 fn transposed(graph: &mut Graph, id: TensorId, perm: &[usize], before: TensorId) -> TensorId {
     let Tensor { name, shape, quantization, .. } = graph.tensor(id).clone();

@@ -23,6 +23,7 @@ mod waves;
 mod weights;
 
 pub use ends::simplify_ends;
+pub(crate) use heads::joined_scores;
 pub use outer::{outer_moves, Joined, Move, Reshaped};
 pub use pass::{prune, simplify};
 
