@@ -69,6 +69,11 @@ poweroff -f
 
 /// Commands that run first on a machine whose device tree assigns the devices to the platform driver: PCI only enables the
 /// devices' windows, as a board's firmware would, and then the drivers of their clocks are loaded.
+///
+/// The registers and lines of a device in the tree are windows of a PCI function, and the kernel does not know that. It would
+/// resume the function in a thread of its own while it resumes the device. The function's windows are disabled for a while in
+/// its resume, so the device's driver would write to its lines without an effect. Without such threads the function is suspended
+/// after the device and resumed before it, because the device was bound later.
 const BOARD: &str = r"for device in /sys/bus/pci/devices/*; do
     read vendor <$device/vendor
     read number <$device/device
@@ -76,6 +81,7 @@ const BOARD: &str = r"for device in /sys/bus/pci/devices/*; do
     echo the-tree >$device/driver_override
     echo 1 >$device/enable
 done
+echo 0 >/sys/power/pm_async
 insmod /gpio-generic.ko
 ";
 

@@ -146,8 +146,9 @@ fn asleep() -> Result<(), Failed> {
     choose(false)?;
     slept?;
     for ((node, before), (stops, lines)) in nodes.iter().zip(before).zip(after) {
-        equal("times that the clock has stopped", stops - before, 1)?;
-        equal("the lines after it", lines, RUNS)?;
+        let name = node.device()?.display().to_string();
+        equal(&format!("{name}: times that the clock has stopped"), stops - before, 1)?;
+        equal(&format!("{name}: the lines after it"), lines, RUNS)?;
         works(node)?;
     }
     Ok(())
