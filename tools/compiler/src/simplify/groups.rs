@@ -71,8 +71,12 @@ impl Pass<'_> {
             return false;
         }
         let (shape, count) = (self.graph.shape(x).to_vec(), self.graph.shape(y)[axis]);
+        // Before each element is looked at.
+        if shape.len() < 2 || !shape[1].is_multiple_of(count) || !(2..=GROUPS).contains(&(shape[1] / count)) {
+            return false;
+        }
         let Some((groups, apart)) = self.groups(x, &moves, axis) else { return false };
-        if groups.len() < 2 || groups.len() * count != shape[1] {
+        if groups.len() * count != shape[1] {
             return false;
         }
         let quantization = self.graph.tensor(y).quantization.clone();

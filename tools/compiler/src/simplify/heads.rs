@@ -3,6 +3,8 @@
 //! Outputs that join the heads of a detector. Their moves and concatenations need not be computed: each head becomes an output of
 //! its own, and what the model does with it is left to the user.
 
+use std::collections::HashSet;
+
 use super::moves::same_extents;
 use super::outer::{end_at, is_move, quantized, Joined, Move, Reshaped};
 use super::pass::{prune, simplify};
@@ -143,8 +145,18 @@ fn split(graph: &mut Graph, k: usize) -> Option<Vec<Reshaped>> {
 
 /// Whether a move makes a tensor, or parts of it.
 fn moved(graph: &Graph, id: TensorId) -> bool {
-    let Some(node) = graph.producer(id).map(|maker| graph.node(maker)) else { return false };
-    is_move(graph, node) || matches!(node.op, Op::Concat { .. }) && node.inputs.iter().any(|&part| moved(graph, part))
+    let (mut ends, mut seen) = (vec![id], HashSet::new());
+    while let Some(id) = ends.pop() {
+        let Some(node) = graph.producer(id).map(|maker| graph.node(maker)).filter(|_| seen.insert(id)) else {
+            continue;
+        };
+        match node.op {
+            Op::Concat { .. } => ends.extend(&node.inputs),
+            _ if is_move(graph, node) => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Whether one part has scores, from -1 to 1, and another has values that may be many times larger, such as the numbers of boxes. With
@@ -158,9 +170,11 @@ fn has_scores(graph: &Graph, parts: &[TensorId]) -> bool {
 
 /// The concatenations of scores and larger values that end in an output, and to which no quantized model gives a scale.
 pub(crate) fn joined_scores(graph: &Graph) -> Vec<&Node> {
-    let (mut ends, mut found) = (graph.outputs.clone(), Vec::new());
+    let (mut ends, mut seen, mut found) = (graph.outputs.clone(), HashSet::new(), Vec::new());
     while let Some(id) = ends.pop() {
-        let Some(node) = graph.producer(id).map(|maker| graph.node(maker)) else { continue };
+        let Some(node) = graph.producer(id).map(|maker| graph.node(maker)).filter(|_| seen.insert(id)) else {
+            continue;
+        };
         match node.op {
             Op::Concat { .. } if graph.tensor(id).quantization.is_none() && has_scores(graph, &node.inputs) => {
                 found.push(node);
