@@ -306,11 +306,6 @@ pub(crate) fn shared(mut users: Vec<User>) -> HashMap<TensorId, [f64; 2]> {
             let missing = (largest / MOST_UNITS * 256.0 * UNITS - (range[1] - range[0])).max(0.0) / 2.0;
             let range = [range[0] - missing, range[1] + missing];
             let table = Table::new(&function, jump, range, (range[1] - range[0]) / 256.0 / UNITS, true);
-            eprintln!(
-                "DBG {range:?} most {most:?} errors {:?} scale {:?}",
-                of_one.iter().map(|u| table.error(&function, u.range)).collect::<Vec<_>>(),
-                of_one.iter().map(|u| (u.scale, u.range)).collect::<Vec<_>>()
-            );
             let fits = |(user, most): &(User, f64)| table.error(&function, user.range) <= *most;
             let (sharing, rest): (Vec<_>, Vec<_>) = of_one.into_iter().zip(most).partition(fits);
             let alone = sharing.len() < 2;
