@@ -13,6 +13,9 @@
 //! from [`nvdla_uapi::config::Config`], memory layouts from [`nvdla_uapi::layout`], descriptors from [`nvdla_uapi::desc`], and the
 //! file's lists from [`nvdla_runtime::loadable::write`].
 
+// A program's output is its own; a library prints nothing.
+#![deny(clippy::dbg_macro, clippy::print_stderr, clippy::print_stdout)]
+
 #[doc(hidden)]
 pub mod arguments;
 pub mod bounds;

@@ -63,7 +63,7 @@ pub(crate) fn apart(net: &mut Net) {
             let nodes = step.nodes.clone();
             let copy =
                 |from: TensorId, to| Step { nodes, kind: Kind::Copy, inputs: vec![from], post_ops: vec![], output: to };
-            if let Kind::Concat(_) = step.kind {
+            if joined {
                 let part = net.like(input);
                 net.tensors[part].range = into;
                 net.steps[index].inputs[at] = part;

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::moves::same_extents;
 use super::outer::{end_at, is_move, quantized, Joined, Move, Reshaped};
 use super::pass::{prune, simplify};
-use crate::bounds::bounds;
+use crate::bounds::{bounds, Bounds};
 use crate::ir::{Graph, Node, Op, Tensor, TensorId};
 
 /// Outputs with fewer elements are moved by products with matrices.
@@ -90,22 +90,19 @@ fn may_end(graph: &Graph, source: TensorId, output: TensorId) -> bool {
 
 fn split(graph: &mut Graph, k: usize) -> Option<Vec<Reshaped>> {
     let output = graph.outputs[k];
-    let mut joined = output;
+    let (mut joined, mut turned) = (output, None);
     let mut node: &Node = graph.node(graph.producer(joined)?);
-    while matches!(node.op, Op::Reshape { .. }) && same_extents(graph.shape(node.inputs[0]), graph.shape(joined)) {
+    loop {
+        match &node.op {
+            Op::Reshape { .. }
+                if turned.is_none() && same_extents(graph.shape(node.inputs[0]), graph.shape(joined)) => {}
+            // A transposition of all parts is one of each.
+            Op::Transpose { perm } if turned.is_none() => turned = Some((perm.clone(), joined)),
+            _ => break,
+        }
         if !may_end(graph, node.inputs[0], joined) || graph.users(node.inputs[0]).count() > 1 {
             return None;
         }
-        joined = node.inputs[0];
-        node = graph.node(graph.producer(joined)?);
-    }
-    // A transposition of all parts is one of each.
-    let mut turned = None;
-    if let Op::Transpose { perm } = &node.op {
-        if !may_end(graph, node.inputs[0], joined) || graph.users(node.inputs[0]).count() > 1 {
-            return None;
-        }
-        turned = Some((perm.clone(), joined));
         joined = node.inputs[0];
         node = graph.node(graph.producer(joined)?);
     }
@@ -115,7 +112,7 @@ fn split(graph: &mut Graph, k: usize) -> Option<Vec<Reshaped>> {
         parts.iter().all(|&id| may_end(graph, id, joined) && parts.iter().filter(|&&other| other == id).count() == 1);
     let moves = graph.tensor(output).elements() > FEW_JOINED && parts.iter().any(|&id| moved(graph, id));
     if !usable
-        || !(moves || has_scores(graph, &parts))
+        || !(moves || has_scores(&bounds(graph, &[]), &parts))
         || graph.users(output).next().is_some()
         || graph.users(joined).count() > usize::from(joined != output)
     {
@@ -161,8 +158,7 @@ fn moved(graph: &Graph, id: TensorId) -> bool {
 
 /// Whether one part has scores, from -1 to 1, and another has values that may be many times larger, such as the numbers of boxes. With
 /// one scale for all, the scores would be 0.
-fn has_scores(graph: &Graph, parts: &[TensorId]) -> bool {
-    let bounds = bounds(graph, &[]);
+fn has_scores(bounds: &[Bounds], parts: &[TensorId]) -> bool {
     let most = |id: &TensorId| bounds[id.0].0.abs().max(bounds[id.0].1.abs());
     let of_parts = || parts.iter().map(most);
     of_parts().any(|most| most <= 1.0) && of_parts().any(|most| most > LARGER)
@@ -170,13 +166,14 @@ fn has_scores(graph: &Graph, parts: &[TensorId]) -> bool {
 
 /// The concatenations of scores and larger values that end in an output, and to which no quantized model gives a scale.
 pub(crate) fn joined_scores(graph: &Graph) -> Vec<&Node> {
+    let bounds = bounds(graph, &[]);
     let (mut ends, mut seen, mut found) = (graph.outputs.clone(), HashSet::new(), Vec::new());
     while let Some(id) = ends.pop() {
         let Some(node) = graph.producer(id).map(|maker| graph.node(maker)).filter(|_| seen.insert(id)) else {
             continue;
         };
         match node.op {
-            Op::Concat { .. } if graph.tensor(id).quantization.is_none() && has_scores(graph, &node.inputs) => {
+            Op::Concat { .. } if graph.tensor(id).quantization.is_none() && has_scores(&bounds, &node.inputs) => {
                 found.push(node);
             }
             Op::Concat { .. } | Op::Reshape { .. } | Op::Transpose { .. } => ends.extend(&node.inputs),

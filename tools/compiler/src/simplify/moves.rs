@@ -358,9 +358,8 @@ impl Pass<'_> {
         let (x, y) = (self.inputs(k)[0], self.output(k));
         let Some(c) = self.origin(x) else { return false };
         let Op::Concat { axis } = self.graph.nodes[c].op else { return false };
-        let slice = |node: &&Node| matches!(node.op, Op::Slice { .. });
-        let reading = |node: &&Node| node.inputs.contains(&x);
-        if !self.graph.nodes.iter().filter(reading).all(|node| slice(&node))
+        let other = |node: &Node| node.inputs.contains(&x) && !matches!(node.op, Op::Slice { .. });
+        if self.graph.nodes.iter().any(other)
             || self.graph.outputs.contains(&x)
             || self.graph.tensor(y).has_scales_of_an_axis()
         {
@@ -371,14 +370,12 @@ impl Pass<'_> {
         let [along] = cut[..] else { return false };
         // Along another axis only what is joined along that one.
         let joins = |id: TensorId| {
-            let maker = self.origin(id).map(|m| &self.graph.nodes[m]);
-            let maker = match maker {
-                Some(Node { op: Op::Reshape { .. }, inputs, .. }) => {
-                    self.origin(inputs[0]).map(|m| &self.graph.nodes[m])
-                }
-                maker => maker,
+            let maker = |id| self.origin(id).map(|m| &self.graph.nodes[m]);
+            let made = match maker(id) {
+                Some(Node { op: Op::Reshape { .. }, inputs, .. }) => maker(inputs[0]),
+                made => made,
             };
-            maker.is_some_and(|node| matches!(node.op, Op::Concat { .. }))
+            made.is_some_and(|node| matches!(node.op, Op::Concat { .. }))
         };
         let parts = self.inputs(c).to_vec();
         if steps[along] != 1 || along != axis && !parts.iter().all(|&part| joins(part)) {
