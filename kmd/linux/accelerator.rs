@@ -31,7 +31,9 @@ use kernel::{
         SpinLockIrq, //
     },
     time::{
+        delay::fsleep,
         msecs_to_jiffies,
+        Delta,
         Jiffies, //
     },
 };
@@ -98,10 +100,10 @@ pub(crate) const RESET_RETRY_NS: u64 = 20_000_000;
 /// tasks end sooner.
 const ORPHAN_NS: u64 = 1_000_000_000;
 
-/// How often, and after how many microseconds each time, a device is looked at that was reset and is not idle. A few milliseconds
-/// are longer than any unit needs for the memory accesses that it has begun.
+/// How often, and after which time each, a device is looked at that was reset and is not idle. A few milliseconds are longer than any
+/// unit needs for the memory accesses that it has begun.
 pub(crate) const IDLE_POLLS: u32 = 20;
-pub(crate) const IDLE_POLL_US: u64 = 250;
+pub(crate) const IDLE_POLL: Delta = Delta::from_micros(250);
 
 /// The locked state of a device.
 pub(crate) type Locked<'a> = MutexGuard<'a, State>;
@@ -170,7 +172,7 @@ impl Accelerator {
                 if !busy {
                     break;
                 }
-                ffi::nap(IDLE_POLL_US);
+                fsleep(IDLE_POLL);
             }
             if busy {
                 power.isolate();

@@ -74,7 +74,6 @@ extern "C" {
     fn nvdla_power_connect(power: *mut c_void);
     fn nvdla_space_stop(dev: *mut bindings::device);
     fn nvdla_space_is_uncached(dev: *mut bindings::device) -> bool;
-    fn nvdla_nap(us: u64);
     fn nvdla_power_manage(power: *mut c_void, core: *mut c_void);
     fn nvdla_power_wake(dev: *mut bindings::device);
     fn nvdla_power_unmanage(dev: *mut bindings::device);
@@ -120,7 +119,7 @@ extern "C" {
     fn nvdla_worker_flush(worker: *mut c_void);
     fn nvdla_worker_may_log(worker: *mut c_void) -> bool;
     fn nvdla_process_name(name: *mut u8) -> c_int;
-    fn nvdla_process_interrupted() -> bool;
+    fn nvdla_process_yield();
     fn nvdla_process_may_be_urgent() -> bool;
 }
 
@@ -445,7 +444,8 @@ impl Process {
     /// Yields to others. Returns whether the calling process has a signal, so that long work for it should end.
     pub(crate) fn is_interrupted() -> bool {
         // SAFETY: Called by an ioctl, which may sleep.
-        unsafe { nvdla_process_interrupted() }
+        unsafe { nvdla_process_yield() };
+        current!().signal_pending()
     }
 }
 
@@ -676,12 +676,6 @@ impl Reset {
         // SAFETY: Valid as long as the device is bound.
         to_result(unsafe { nvdla_power_reset(self.0, held) })
     }
-}
-
-/// Sleeps for some microseconds.
-pub(crate) fn nap(us: u64) {
-    // SAFETY: The caller may sleep.
-    unsafe { nvdla_nap(us) };
 }
 
 /// Gives a dump to the kernel's device dumps.

@@ -225,9 +225,8 @@ void __aeabi_uldivmod(void);
 
 /* process.c */
 int nvdla_process_name(char name[16]);
-bool nvdla_process_interrupted(void);
+void nvdla_process_yield(void);
 bool nvdla_process_may_be_urgent(void);
-void nvdla_nap(u64 us);
 
 /* Rust. */
 struct nvdla_memory *nvdla_object_memory(struct drm_gem_object *object);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The calling process: its name, whether it must stop, what it may do, and a short sleep.
+ * The calling process: its name, a pause in its work, and what it may do.
  */
 
 #include <linux/capability.h>
-#include <linux/delay.h>
 #include <linux/sched.h>
-#include <linux/sched/signal.h>
 #include <linux/string.h>
 
 #include "helpers.h"
@@ -22,20 +20,14 @@ int nvdla_process_name(char name[16])
 	return task_tgid_nr(current);
 }
 
-/* Yields the processor, and returns whether a signal is pending. For long work in an ioctl. */
-bool nvdla_process_interrupted(void)
+/* Yields the processor. For long work in an ioctl. */
+void nvdla_process_yield(void)
 {
 	cond_resched();
-	return signal_pending(current);
 }
 
 /* Whether its tasks may run before those of others. */
 bool nvdla_process_may_be_urgent(void)
 {
 	return capable(CAP_SYS_NICE);
-}
-
-void nvdla_nap(u64 us)
-{
-	fsleep(us);
 }

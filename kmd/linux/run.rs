@@ -4,14 +4,20 @@
 //!
 //! Every function here runs under the accelerator's mutex. A reset may take long, so the mutex is free meanwhile.
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
 
 use super::{
     accelerator::{
         Accelerator,
         Locked,
+        IDLE_POLL,
         IDLE_POLLS,
-        IDLE_POLL_US,
         RESET_RETRY_NS, //
     },
     engine::{
@@ -19,7 +25,6 @@ use super::{
         Progress, //
     },
     ffi::{
-        self,
         Domain,
         Worker, //
     },
@@ -35,10 +40,9 @@ use super::{
     trace,
 };
 
-/// How often, and after how many microseconds each time, a device is looked at that is not ready for an operation, before the worker
-/// does.
+/// How often, and after which time each, a device is looked at that is not ready for an operation, before the worker does.
 const READY_POLLS: u32 = 10;
-const READY_POLL_US: u64 = 20;
+const READY_POLL: Delta = Delta::from_micros(20);
 
 impl Accelerator {
     /// Lets the engine handle the interrupts so far. Ends the running task if it has completed.
@@ -65,7 +69,7 @@ impl Accelerator {
                 Progress::Waiting { poll } => {
                     if poll && polls < READY_POLLS {
                         polls += 1;
-                        ffi::nap(READY_POLL_US);
+                        fsleep(READY_POLL);
                         continue;
                     }
                     if poll {
@@ -237,7 +241,7 @@ impl Accelerator {
             if state.engine.is_idle(&mut self.hardware()) {
                 return true;
             }
-            ffi::nap(IDLE_POLL_US);
+            fsleep(IDLE_POLL);
         }
         false
     }
