@@ -45,10 +45,7 @@ use super::{
         self,
         Dump, //
     },
-    engine::{
-        Engine,
-        Failure, //
-    },
+    engine::Engine,
     ffi::{
         self,
         Domain,
@@ -140,7 +137,8 @@ pub(crate) struct Accelerator {
     /// task is submitted.
     #[pin]
     pub(crate) garbage: SpinLock<Jobs>,
-    /// The evidence of the last task that was ended. Taken inside `state`, and alone by the work that makes it available.
+    /// The evidence of the last task that was ended, or reset that failed. Taken inside `state`, and alone by the work that makes it
+    /// available.
     #[pin]
     dump: Mutex<Dump>,
 }
@@ -616,7 +614,7 @@ impl Accelerator {
                     return;
                 };
                 self.report(&state, &failure);
-                self.keep_evidence(&mut state, &failure, now);
+                self.keep_evidence(&mut state, &failure);
                 state.last_failure = Some(failure);
                 state = self.end_running(state, ETIMEDOUT, false);
             }
@@ -624,11 +622,11 @@ impl Accelerator {
         self.start_next(&mut state);
     }
 
-    /// Writes what is known of the running task, which is about to be ended. The device is reset after that.
-    fn keep_evidence(&self, state: &mut State, failure: &Failure, now: u64) {
+    /// Writes what is known of the device and of the task on it. The device is reset after that, or takes no more tasks.
+    pub(super) fn keep_evidence(&self, state: &mut State, reason: impl core::fmt::Display) {
         let history = self.interrupts.lock().history();
         let history = history.into_iter().filter(|&(time, _)| time != 0);
-        dump::take(&mut self.dump.lock(), &self.identity, state, failure, history, self.hardware(), now);
+        dump::take(&mut self.dump.lock(), &self.identity, state, reason, history, self.hardware(), now_ns());
     }
 
     /// Makes the evidence available. Not on the way to a fence's signal, because it allocates.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The evidence of a task that the driver has ended: a file of the kernel's device dumps (`uapi/src/dump.rs` has its format).
+//! The evidence of a task that the driver has ended, or of a device that no reset has stopped: a file of the kernel's device dumps
+//! (`uapi/src/dump.rs` has its format).
 //!
 //! It is written where no memory can be allocated, into memory of the probe, and made available by the work that frees jobs. The
 //! kernel keeps one dump per device until somebody has read and removed it, or for five minutes.
@@ -8,12 +9,11 @@
 use kernel::prelude::*;
 
 use super::{
-    engine::{
-        Failure,
-        TaskMemory, //
-    },
+    engine::TaskMemory,
     identity::Identity,
     state::{
+        Ending,
+        Phase,
         Running,
         State, //
     },
@@ -75,12 +75,12 @@ impl core::ops::Deref for Full {
     }
 }
 
-/// Writes the dump of the running task, unless there was one recently. The device must be reset after that.
+/// Writes the dump of the task on the device, if there is one, unless there was a dump recently. The device must be reset after that.
 pub(crate) fn take(
     dump: &mut Dump,
     identity: &Identity,
     state: &mut State,
-    failure: &Failure,
+    reason: impl core::fmt::Display,
     history: impl Iterator<Item = Record>,
     mut hardware: Device<'_>,
     now_ns: u64,
@@ -113,14 +113,20 @@ pub(crate) fn take(
     }
     out.section(kind::REASON);
     let mut text = Text { bytes: [0; 1024], used: 0 };
-    let _ = core::fmt::write(&mut text, format_args!("{failure}"));
+    let _ = core::fmt::write(&mut text, format_args!("{reason}"));
     out.bytes(&text.bytes[..text.used]);
     out.section(kind::INTERRUPTS);
     for (time, status) in history {
         out.long(time);
         out.put(status);
     }
-    state.engine.dump(&mut hardware, &mut out);
+    let State { engine, phase, .. } = state;
+    let mut none = None;
+    let aborted = match phase {
+        Phase::Ending(Ending { running, .. }) => &mut running.job.task,
+        _ => &mut none,
+    };
+    engine.dump(&mut hardware, aborted, &mut out);
     dump.used = out.len();
 }
 

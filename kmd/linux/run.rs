@@ -44,6 +44,9 @@ use super::{
 const READY_POLLS: u32 = 10;
 const READY_POLL: Delta = Delta::from_micros(20);
 
+/// Why a device is given up.
+const UNSTOPPABLE: &str = "the device neither ends its operation nor can be reset";
+
 impl Accelerator {
     /// Lets the engine handle the interrupts so far. Ends the running task if it has completed.
     pub(super) fn process(&self, state: &mut State) {
@@ -196,43 +199,45 @@ impl Accelerator {
             return;
         }
         let idle = self.is_idle(state);
-        let ending = match core::mem::replace(&mut state.phase, Phase::Idle) {
-            Phase::Ending(ending) => ending,
-            other => {
-                state.phase = other;
-                return;
-            }
-        };
-        let Ending { running, error, .. } = ending;
-        if error == ETIMEDOUT {
-            if let Some(queue) = state.clients.queue(running.job.client) {
-                queue.used(true);
-            }
-        }
-        if idle {
-            self.adopt(state);
-        } else if let (Err(EAGAIN), false, Some(worker)) = (result, held, &state.worker) {
+        let Phase::Ending(ending) = &mut state.phase else { return };
+        if let (false, Err(EAGAIN), false, Some(worker)) = (idle, result, held, &state.worker) {
             worker.arm(RESET_RETRY_NS);
-            state.phase = Phase::Ending(Ending { running, error, resetting: false });
+            ending.resetting = false;
             // If a suspend holds the device, the suspend can reset it.
             self.ended.notify_all();
             return;
+        }
+        let ended = if idle {
+            self.adopt(state);
+            core::mem::replace(&mut state.phase, Phase::Idle)
         } else {
             // SAFETY: The state is locked.
-            unsafe { running.job.address_list.lose() };
-            self.die(state);
+            unsafe { ending.running.job.address_list.lose() };
+            self.die(state)
+        };
+        if let Phase::Ending(Ending { running, error, .. }) = ended {
+            if let (ETIMEDOUT, Some(queue)) = (error, state.clients.queue(running.job.client)) {
+                queue.used(true);
+            }
+            self.complete(state, running, Err(error));
         }
-        self.complete(state, running, Err(error));
         if matches!(state.phase, Phase::Dead) {
             self.fail_queued(state, EIO);
         }
     }
 
-    /// The device cannot be stopped: it is isolated as far as its bus allows, and runs no more tasks.
-    pub(super) fn die(&self, state: &mut State) {
+    /// The device cannot be stopped: it is isolated, and runs no more tasks. Returns what it was doing.
+    fn die(&self, state: &mut State) -> Phase {
+        self.isolate(state);
+        dev_err!(self.dev, "{UNSTOPPABLE}: it takes no more tasks\n");
+        core::mem::replace(&mut state.phase, Phase::Dead)
+    }
+
+    /// Isolates a device that cannot be stopped, as far as its bus allows, and keeps evidence of it.
+    fn isolate(&self, state: &mut State) {
         state.power.isolate();
-        state.phase = Phase::Dead;
-        dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");
+        self.keep_evidence(state, UNSTOPPABLE);
+        state.clean();
     }
 
     /// Whether no unit of the device runs anything, now or within a few milliseconds. Only then does it not access memory.
@@ -257,7 +262,7 @@ impl Accelerator {
             }
             (true, _) => self.adopt(state),
             // Whoever has reset the device may have restored the bit by which it masters the bus.
-            (false, Phase::Dead) => state.power.isolate(),
+            (false, Phase::Dead) => self.isolate(state),
             (false, _) => {
                 self.die(state);
                 self.fail_queued(state, EIO);

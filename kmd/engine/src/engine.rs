@@ -368,13 +368,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         self.failure(hw, Cause::Observed)
     }
 
-    /// Writes what is known of the running task, before it is ended: the operations that run, with the register values that they
-    /// are programmed with, and what all registers hold. Nothing without a task, and no registers of a device that does not answer.
-    /// The device must be reset after that.
-    pub fn dump(&mut self, hw: &mut impl Hardware, out: &mut Writer<'_>) {
+    /// Writes what is known of the running task: the operations that run, with the register values that they are programmed with,
+    /// and what all registers hold; no registers of a device that does not answer. `aborted` is the task that [`Engine::abort`] has
+    /// handed back, if there is one. The device must be reset after that.
+    pub fn dump(&mut self, hw: &mut impl Hardware, aborted: &mut Option<Task<S>>, out: &mut Writer<'_>) {
         let config = self.device.config();
-        let Some(failure) = self.failure(hw, Cause::Observed) else { return };
-        for running in failure.running.iter().flatten() {
+        let was_aborted = self.task.is_none();
+        if was_aborted {
+            // The schedule is that of this task until the device has been reset.
+            core::mem::swap(&mut self.task, aborted);
+        }
+        let failure = self.failure(hw, Cause::Observed);
+        for running in failure.iter().flat_map(|failure| failure.running.iter().flatten()) {
             out.section(kind::OPERATION);
             let flags = [running.unit as u32, running.group.into(), running.enabled.into(), running.waits.into()];
             [running.operation, running.roi].into_iter().chain(flags).for_each(|word| out.put(word));
@@ -385,6 +390,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
                     dump::programmed(config, operation, out);
                 }
             }
+        }
+        if was_aborted {
+            core::mem::swap(&mut self.task, aborted);
         }
         if self.device.status(hw).is_some() {
             dump::registers(hw, config, out);

@@ -6,7 +6,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use nix::errno::Errno;
@@ -15,6 +15,7 @@ use nvdla_guest::node::{now_ns, Buffer, Node, Options};
 use nvdla_guest::system::{bind, bus_name, is_platform, node_of, tracing, unbind, Messages};
 use nvdla_guest::test_task::TestTask;
 
+use crate::evidence::{self, Dump};
 use crate::expect::{ensure, equal, first, refused, second, works, Test};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -24,6 +25,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_dead_device_raises_no_interrupt", silent),
     ("a_sleep_revives_a_dead_device", slept),
     ("a_sleep_does_not_revive_a_dead_device_that_stays_busy", slept_busy),
+    ("a_reset_that_fails_after_a_close_leaves_evidence", evidence_of_close),
+    ("a_reset_that_fails_after_an_unbinding_leaves_evidence", evidence_of_unbinding),
+    ("a_reset_that_fails_after_a_sleep_leaves_evidence", evidence_of_sleep),
 ];
 /// Those for devices on PCI.
 pub(crate) const ON_PCI: &[Test] = &[
@@ -292,6 +296,66 @@ fn slept_busy() -> Result<(), Failed> {
         crate::sleep::sleep()?;
         works(node)
     })
+}
+
+/// What the driver says of a device that no reset stops.
+const UNSTOPPABLE: &str = "nor can be reset";
+
+/// Ends a task that hangs on a device that resets have no effect on, and checks the evidence. The device is bound anew before, so that
+/// an earlier dump does not forbid this one.
+fn evidence_of(end: impl FnOnce(Node, TestTask, &Path) -> Result<(), Failed>) -> Result<(), Failed> {
+    let device = first()?.device()?;
+    unbind(&device)?;
+    bind(&device)?;
+    evidence::remove()?;
+    let node = Node::open(&node_of(&device)?)?;
+    let control = Control::open(&device)?;
+    control.set(Knob::Deaf, 1);
+    control.set(Knob::Hang, 1);
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(1);
+    let starts = control.counts().starts;
+    test_task.submit(&node, Options::default())?;
+    // Behind an IOMMU a work starts the task, after it has attached the client's domain.
+    let submitted = Instant::now();
+    while control.counts().starts == starts && submitted.elapsed() < LONG {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    end(node, test_task, &device)?;
+    let dump = Dump::take()?;
+    dump.check(UNSTOPPABLE, 1)?;
+    dump.check_operation()?;
+    control.set(Knob::Deaf, 0);
+    // After the end by an unbinding there is no driver.
+    let _ = unbind(&device);
+    bind(&device)?;
+    works(&Node::open(&node_of(&device)?)?)
+}
+
+fn evidence_of_close() -> Result<(), Failed> {
+    evidence_of(|node, test_task, _| {
+        drop((node, test_task));
+        Ok(())
+    })
+}
+
+fn evidence_of_unbinding() -> Result<(), Failed> {
+    evidence_of(|_node, _test_task, device| Ok(unbind(device)?))
+}
+
+/// The driver resets a dead device after a sleep.
+fn evidence_of_sleep() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    die(&node, &control, Knob::Hang, 1)?;
+    std::thread::sleep(evidence::INTERVAL);
+    evidence::remove()?;
+    crate::sleep::sleep()?;
+    Dump::take()?.check(UNSTOPPABLE, 0)?;
+    control.set(Knob::Deaf, 0);
+    crate::sleep::sleep()?;
+    works(&node)
 }
 
 /// The device is stopped by something that its driver does not see, here a write to its configuration space.

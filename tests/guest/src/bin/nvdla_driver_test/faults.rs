@@ -3,7 +3,6 @@
 //! A device that fails: the task gets an error, the kernel logs one line that names what hung, and the next task runs.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
@@ -14,8 +13,8 @@ use nvdla_guest::node::{now_ns, Node, Options};
 use nvdla_guest::system::{bind, node_of, tracing, unbind, Messages};
 use nvdla_guest::test_task::{shape, TestTask};
 use nvdla_tests::build::Net;
-use nvdla_uapi::dump::{self, kind};
 
+use crate::evidence::{self, Dump};
 use crate::expect::{ensure, equal, first, refused, second, Test};
 use crate::sleep::until;
 
@@ -76,61 +75,13 @@ fn hung() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The kernel's dumps of devices.
-fn dumps() -> Vec<PathBuf> {
-    let entries = fs::read_dir("/sys/class/devcoredump").into_iter().flatten().flatten();
-    entries.map(|entry| entry.path().join("data")).filter(|data| data.exists()).collect()
-}
-
-/// Writing to a dump removes it.
-fn remove_dumps() -> Result<(), Failed> {
-    for data in dumps() {
-        fs::write(data, "1")?;
-    }
-    Ok(())
-}
-
 fn evidence() -> Result<(), Failed> {
-    // A device leaves at most one dump in ten seconds.
-    std::thread::sleep(Duration::from_secs(11));
-    remove_dumps()?;
-    let node = first()?;
-    failing(&node, Knob::Hang)?;
-    let start = Instant::now();
-    while dumps().is_empty() && start.elapsed() < Duration::from_secs(5) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let [data] = dumps().try_into().map_err(|found| format!("the dumps are {found:?}"))?;
-    let file = fs::read(data)?;
-    remove_dumps()?;
-    let words: Vec<_> =
-        file.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect();
-    let sections: Vec<_> = dump::sections(&words).ok_or("the file is no dump")?.collect();
-    let count = |wanted| sections.iter().filter(|(kind, _)| *kind == wanted).count();
-    println!(
-        "a dump of {} bytes: {} operations, {} addresses",
-        file.len(),
-        count(kind::OPERATION),
-        count(kind::ADDRESSES)
-    );
-    for (kind, wanted) in [(kind::DEVICE, 1), (kind::TASK, 1), (kind::REASON, 1), (kind::REGISTERS, 2)] {
-        equal(&format!("sections of kind {kind}"), count(kind), wanted)?;
-    }
-    let (_, operation) = sections.iter().find(|(found, _)| *found == kind::OPERATION).ok_or("no operation")?;
-    // Number, region, unit 2 (SDP), group, enabled.
-    equal("the operation", &operation[..5], &[0, 0, 2, operation[3], 1][..])?;
-    // The registers that it was programmed with are those that the device holds.
-    let (_, registers) = sections
-        .iter()
-        .find(|(found, words)| *found == kind::REGISTERS && words.first() == Some(&operation[3]))
-        .ok_or("no registers of its group")?;
-    let held = |offset| registers[1..].chunks_exact(2).find(|pair| pair[0] == offset).map(|pair| pair[1]);
-    let differ = operation[6..].chunks_exact(2).filter(|pair| held(pair[0]) != Some(pair[1])).count();
-    equal("registers that differ", differ, 0)?;
-    // Nothing of the buffers: the test's input is a rising sequence.
-    let pattern: Vec<u8> = (0..32u8).map(|index| index.wrapping_mul(31).wrapping_add(1) & 0x7f).collect();
-    ensure!(!file.windows(32).any(|window| window == pattern), "the dump has bytes of a buffer");
-    Ok(())
+    std::thread::sleep(evidence::INTERVAL);
+    evidence::remove()?;
+    failing(&first()?, Knob::Hang)?;
+    let dump = Dump::take()?;
+    dump.check("the deadline passed", 1)?;
+    dump.check_operation()
 }
 
 fn lost() -> Result<(), Failed> {

@@ -10,6 +10,7 @@ mod buffers;
 mod child;
 mod clients;
 mod edges;
+mod evidence;
 mod expect;
 mod faults;
 mod fences;
