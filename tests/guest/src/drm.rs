@@ -101,6 +101,26 @@ pub fn sync_object(node: RawFd) -> Result<u32> {
     Ok(create[0])
 }
 
+/// `DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE`: gives a synchronisation object the fence of a sync_file, at a point of a timeline, or, if that is
+/// 0, as its only fence.
+pub fn sync_import(node: RawFd, handle: u32, point: u64, fence: RawFd) -> Result {
+    /// `struct drm_syncobj_handle`.
+    #[derive(Clone, Copy)]
+    #[repr(C)]
+    struct Import {
+        handle: u32,
+        flags: u32,
+        fd: i32,
+        pad: u32,
+        point: u64,
+    }
+    /// `DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE` and `…_TIMELINE`.
+    const FLAGS: [u32; 2] = [1, 2];
+    let flags = FLAGS[0] | if point == 0 { 0 } else { FLAGS[1] };
+    let mut import = Import { handle, flags, fd: fence, pad: 0, point };
+    call(node, read_write(b'd', 0xc2, size_of::<Import>()), &mut import).map(drop)
+}
+
 /// `struct drm_syncobj_timeline_wait`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]

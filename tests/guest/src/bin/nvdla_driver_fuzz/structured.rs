@@ -3,12 +3,16 @@
 //! `--structured`: submits valid tasks of which one to three fields were changed (`nvdla_tests::hostile`) through the ioctls.
 //!
 //! The driver must accept a task if and only if the engine that is compiled into this program accepts it. An accepted task must
-//! succeed, because the device does not fail here. Buffers and submissions have random flags, which must not matter.
+//! succeed, because the device does not fail here. Buffers and submissions have random flags, which must not matter. A task may wait
+//! for fences, and must not end before they have signalled.
 
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nvdla_guest::control::Control;
-use nvdla_guest::drm::sync_object;
+use nvdla_guest::drm::{sync_import, sync_object};
+use nvdla_guest::fence::Timeline;
 use nvdla_guest::node::{nodes, Buffer, Node, Options};
 use nvdla_tests::hostile::base::own;
 use nvdla_tests::hostile::run::Plan;
@@ -33,8 +37,13 @@ const SECONDS: u64 = 60;
 struct Loaded {
     node: Node,
     buffers: Vec<Buffer>,
-    /// A synchronisation object.
-    sync: u32,
+    /// A synchronisation object that signals the end of a task.
+    after: u32,
+    /// Two that a task waits for, the second as a timeline.
+    before: [u32; 2],
+    /// Where their fences are, and how many it has had.
+    timeline: Timeline,
+    fences: u32,
 }
 
 impl Loaded {
@@ -55,12 +64,17 @@ impl Loaded {
         for entry in base.areas.len()..RANGES {
             control.allow(program * RANGES + entry, 0, 0);
         }
-        let sync = sync_object(node.fd())?;
-        Ok(Self { node, buffers, sync })
+        let [after, first, second] = [sync_object(node.fd())?, sync_object(node.fd())?, sync_object(node.fd())?];
+        Ok(Self { node, buffers, after, before: [first, second], timeline: Timeline::new()?, fences: 0 })
     }
 
     /// Submits the task in the bench. Returns `None` if the driver refuses it, else its status.
-    fn submit(&mut self, bench: &Bench, tally: &Tally, random: &mut Random) -> nvdla_guest::drm::Result<Option<i32>> {
+    fn submit(
+        &mut self,
+        bench: &Bench,
+        tally: &Tally,
+        random: &mut Random,
+    ) -> Result<Option<i32>, Box<dyn std::error::Error>> {
         for (buffer, bytes) in self.buffers.iter_mut().zip(bench.areas()) {
             self.node.access(buffer.handle, ACCESS_WRITE, u64::MAX >> 1)?;
             buffer.map.copy_from_slice(bytes);
@@ -71,25 +85,52 @@ impl Loaded {
             Address { handle: self.buffers[area].handle, flags, offset }
         };
         let addresses: Vec<_> = bench.entries.iter().map(address).collect();
-        let sync = [Sync { handle: self.sync, ..Sync::default() }];
+        self.fences += 1;
+        let fence = self.timeline.fence(self.fences)?;
+        let fences = [fence.as_raw_fd(); 2];
+        let before = [
+            Sync { handle: self.before[0], ..Sync::default() },
+            Sync { handle: self.before[1], point: self.fences.into(), ..Sync::default() },
+        ];
+        let after = [Sync { handle: self.after, ..Sync::default() }];
         let options = Options {
+            in_fences: &fences[..random.pick(&[0, 0, 1, 2])],
+            in_syncs: &before[..random.pick(&[0, 0, 1, 2])],
             out_fence: random.one_in(3),
             urgent: random.one_in(3),
-            out_syncs: if random.one_in(3) { &sync } else { &[] },
+            out_syncs: if random.one_in(3) { &after } else { &[] },
             ..Options::default()
         };
+        for sync in options.in_syncs {
+            sync_import(self.node.fd(), sync.handle, sync.point, fence.as_raw_fd())?;
+        }
+        let waits = !(options.in_fences.is_empty() && options.in_syncs.is_empty());
+        // The fence signals before the submission or after it.
+        let late = random.one_in(2);
+        if !late {
+            self.timeline.advance(1)?;
+        }
         tally.add(Count::Calls);
-        match self.node.submit(&[&addresses], options) {
+        let submitted = self.node.submit(&[&addresses], options);
+        let mut is_early = false;
+        if late {
+            if let (true, Ok(submitted)) = (waits, &submitted) {
+                is_early = self.node.wait_until(submitted.sequence, 0) != Err(Errno::ETIMEDOUT);
+            }
+            self.timeline.advance(1)?;
+        }
+        match submitted {
+            Ok(_) if is_early => Err("it ended before the fence that it waits for".into()),
             Ok(submitted) => {
                 tally.add(Count::Taken);
                 tally.add(Count::Calls);
-                self.node.wait(submitted.sequence, SECONDS).map(Some)
+                Ok(Some(self.node.wait(submitted.sequence, SECONDS)?))
             }
-            Err(nix::errno::Errno::EINVAL) => {
+            Err(Errno::EINVAL) => {
                 tally.add(Count::Refused);
                 Ok(None)
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 }
