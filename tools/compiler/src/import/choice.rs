@@ -62,6 +62,13 @@ pub(super) fn compare(to: &mut At<'_>, comparison: Comparison, a: TensorId, b: T
     }
 }
 
+/// 1 for positive values, -1 for negative ones, and 0.
+pub(super) fn sign(to: &mut At<'_>, x: TensorId) -> Result<TensorId, String> {
+    let negative = to.emit(Op::Unary(Unary::Neg), &[x])?;
+    let [above, below] = [x, negative].map(|id| to.emit(Op::Unary(Unary::Step(0.0)), &[id]));
+    to.emit(Op::Binary(Binary::Sub), &[above?, below?])
+}
+
 /// 1 - x
 pub(super) fn inverse(to: &mut At<'_>, x: TensorId) -> Result<TensorId, String> {
     let one = to.constant(&[], vec![1.0])?;

@@ -7,6 +7,7 @@ mod choice;
 pub mod format;
 pub mod model;
 pub mod ncnn;
+mod normalize;
 pub mod onnx;
 pub mod options;
 mod reduce;

@@ -22,8 +22,8 @@ pub(super) enum Reduction {
 
 /// Reduces some dimensions of a tensor. They stay, with the size 1.
 ///
-/// Where arithmetic alone is between a transposition and the reduction, as TensorFlow's exporters write it, the dimensions are those
-/// before the transposition.
+/// Where arithmetic and concatenations alone are between transpositions and the reduction, as TensorFlow's exporters write it, the
+/// dimensions are those before the transpositions.
 pub(super) fn reduce(
     to: &mut At<'_>,
     mut x: TensorId,
@@ -40,19 +40,33 @@ pub(super) fn reduce(
     to.emit(Op::Transpose { perm }, &[x])
 }
 
-/// The transposition of which a tensor is a function, element by element.
-fn turned(graph: &Graph, mut x: TensorId) -> Option<Vec<usize>> {
-    loop {
+/// The transposition behind which a tensor is computed, by arithmetic and by concatenations of tensors that are transposed alike.
+fn turned(graph: &Graph, x: TensorId) -> Option<Vec<usize>> {
+    let (mut found, mut seen, mut left) = (None, vec![x], vec![x]);
+    while let Some(x) = left.pop() {
         let node = graph.node(graph.producer(x)?);
-        match &node.op {
-            Op::Transpose { perm } => return Some(perm.clone()),
-            Op::Unary(_) | Op::Binary(_) => {
-                let same = |id: &TensorId| graph.constant(*id).is_none() && graph.shape(*id) == graph.shape(x);
-                x = node.inputs.iter().copied().find(same)?;
+        let varies = |id: &&TensorId| graph.constant(**id).is_none();
+        let sources: Vec<TensorId> = match &node.op {
+            Op::Transpose { perm } if found.as_ref().is_none_or(|found| found == perm) => {
+                found = Some(perm.clone());
+                continue;
             }
+            Op::Unary(_) | Op::Pad { .. } | Op::Slice { .. } => vec![node.inputs[0]],
+            Op::Binary(_) => {
+                let same = |id: &&TensorId| varies(id) && graph.shape(**id) == graph.shape(x);
+                vec![*node.inputs.iter().find(same)?]
+            }
+            Op::Concat { .. } => node.inputs.iter().filter(varies).copied().collect(),
             _ => return None,
+        };
+        for source in sources {
+            if !seen.contains(&source) {
+                seen.push(source);
+                left.push(source);
+            }
         }
     }
+    found
 }
 
 /// Reduces some dimensions as they are.
@@ -97,10 +111,11 @@ fn straight(to: &mut At<'_>, mut x: TensorId, reduced: &[usize], reduction: Redu
         Reduction::LogSum | Reduction::LogSumExp => to.emit(Op::Unary(Unary::Log), &[x])?,
         _ => x,
     };
-    if let Some(greatest) = greatest {
-        x = to.emit(Op::Binary(Binary::Add), &[x, greatest])?;
+    x = reshape(to, x, &kept)?;
+    match greatest {
+        Some(greatest) => to.emit(Op::Binary(Binary::Add), &[x, greatest]),
+        None => Ok(x),
     }
-    reshape(to, x, &kept)
 }
 
 fn reshape(to: &mut At<'_>, x: TensorId, shape: &[usize]) -> Result<TensorId, String> {

@@ -5,7 +5,7 @@
 use super::reader::{Node, Reader, TensorValue};
 use super::value::types;
 use crate::import::at::At;
-use crate::import::choice::{compare, inverse, select, Comparison};
+use crate::import::choice::{compare, inverse, select, sign, Comparison};
 use crate::ir::{Binary, Op, TensorId, Unary};
 
 impl Reader {
@@ -74,6 +74,10 @@ impl Reader {
                 };
                 let [a, b] = [self.real(n, inputs, 0)?, self.real(n, inputs, 1)?];
                 return compare(&mut At { graph: &mut self.graph, node: &n.name }, comparison, a, b);
+            }
+            "Sign" => {
+                let x = self.real(n, inputs, 0)?;
+                return sign(&mut At { graph: &mut self.graph, node: &n.name }, x);
             }
             "Where" => {
                 let [condition, a, b] = [0, 1, 2].map(|k| self.real(n, inputs, k));

@@ -50,6 +50,7 @@ const OPERATORS: &[&str] = &[
     "Flatten",
     "Floor",
     "Gather",
+    "GatherND",
     "Gelu",
     "Gemm",
     "GlobalAveragePool",
@@ -57,21 +58,26 @@ const OPERATORS: &[&str] = &[
     "GlobalMaxPool",
     "Greater",
     "GreaterOrEqual",
+    "GroupNormalization",
     "HardSigmoid",
     "HardSwish",
     "Identity",
     "ImageScaler",
+    "InstanceNormalization",
     "LRN",
+    "LayerNormalization",
     "LeakyRelu",
     "Less",
     "LessOrEqual",
     "Log",
     "LogSoftmax",
+    "LpNormalization",
     "LpPool",
     "MatMul",
     "Max",
     "MaxPool",
     "Mean",
+    "MeanVarianceNormalization",
     "Min",
     "Mish",
     "Mod",
@@ -86,6 +92,7 @@ const OPERATORS: &[&str] = &[
     "QLinearConv",
     "QLinearMatMul",
     "QuantizeLinear",
+    "RMSNormalization",
     "Range",
     "Reciprocal",
     "ReduceL1",
@@ -108,6 +115,8 @@ const OPERATORS: &[&str] = &[
     "Shape",
     "Shrink",
     "Sigmoid",
+    "Sign",
+    "SimplifiedLayerNormalization",
     "Sin",
     "Sinh",
     "Size",
@@ -156,6 +165,7 @@ const MOVING: &[&str] = &[
     "Expand",
     "Flatten",
     "Gather",
+    "GatherND",
     "Identity",
     "MaxPool",
     "Pad",
@@ -184,15 +194,6 @@ pub(super) fn is_known(domain: &str, operator: &str) -> bool {
 /// Why an operator is not read.
 pub(super) fn why_not(operator: &str) -> String {
     match operator {
-        "InstanceNormalization"
-        | "LayerNormalization"
-        | "GroupNormalization"
-        | "MeanVarianceNormalization"
-        | "RMSNormalization"
-        | "LpNormalization"
-        | "SkipLayerNormalization" => {
-            "it divides by a statistic of the activations, for which NVDLA has no unit".to_owned()
-        }
         "LSTM" | "GRU" | "RNN" | "Loop" | "Scan" => "recurrence and control flow are not supported".to_owned(),
         "ArgMax" | "ArgMin" | "TopK" | "NonMaxSuppression" | "NonZero" => {
             "NVDLA computes no indices; leave it to the application, and name the tensor before it as an output"
@@ -287,7 +288,13 @@ impl Reader {
             "Resize" | "Upsample" => self.resize(n, inputs).map(one),
             _ if operator.starts_with("Reduce") || operator == "GlobalLpPool" => self.reduce(n, inputs).map(one),
             "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Transpose" | "Concat" | "Slice" | "Pad" | "Gather"
-            | "Expand" | "Tile" | "DepthToSpace" | "SpaceToDepth" | "CenterCropPad" => self.shaping(n, inputs).map(one),
+            | "GatherND" | "Expand" | "Tile" | "DepthToSpace" | "SpaceToDepth" | "CenterCropPad" => {
+                self.shaping(n, inputs).map(one)
+            }
+            _ if operator.ends_with("Normalization") && operator != "BatchNormalization" => {
+                let outputs = self.normalization(n, inputs)?;
+                Ok(outputs.into_iter().map(TensorValue::Real).collect())
+            }
             "Split" => self.split(n, inputs),
             "Range" => self.range(n, inputs).map(one),
             _ => self.arithmetic(n, inputs).map(one),

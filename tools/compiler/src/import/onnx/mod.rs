@@ -14,6 +14,7 @@ mod arithmetic;
 mod convert;
 mod einsum;
 mod inline;
+mod normalize;
 mod old;
 mod order;
 mod pooling;

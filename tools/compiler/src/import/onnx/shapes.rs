@@ -129,7 +129,21 @@ impl Reader {
             }
             "Pad" => self.pad(n, x, inputs),
             "CenterCropPad" => self.center(n, x, inputs),
-            "Gather" => self.gather(n, x, inputs),
+            "Gather" => {
+                let Some(TensorValue::Integers(indices)) = inputs.get(1) else {
+                    return Err("its indices are not constant".to_owned());
+                };
+                self.gather(n, x, axis(n.int("axis", 0), shape.len())?, &indices.values, &indices.shape)
+            }
+            "GatherND" => {
+                let Some(TensorValue::Integers(indices)) = inputs.get(1) else {
+                    return Err("its indices are not constant".to_owned());
+                };
+                match (indices.shape.split_last(), n.int("batch_dims", 0)) {
+                    (Some((1, outer)), 0) if !shape.is_empty() => self.gather(n, x, 0, &indices.values, outer),
+                    _ => Err(format!("indices of the shape {:?} for several dimensions", indices.shape)),
+                }
+            }
             "Expand" => {
                 let to = sizes(&Self::list(inputs, 1)?.ok_or("its shape is not a constant")?, "sizes")?;
                 // A product with ones, which broadcasts the operand as Expand requires.
@@ -244,13 +258,17 @@ impl Reader {
         self.emit(n, Op::Pad { mode: PadMode::Constant(0.0), before, after }, &[x])
     }
 
-    fn gather(&mut self, n: &Node<'_>, x: TensorId, inputs: &[TensorValue]) -> Result<TensorId, String> {
+    /// The elements along an axis that a list has, in its order. The axis then has the list's shape.
+    fn gather(
+        &mut self,
+        n: &Node<'_>,
+        x: TensorId,
+        at: usize,
+        indices: &[i64],
+        list_shape: &[usize],
+    ) -> Result<TensorId, String> {
         let shape = self.graph.shape(x).to_vec();
-        let at = axis(n.int("axis", 0), shape.len())?;
-        let Some(TensorValue::Integers(indices)) = inputs.get(1) else {
-            return Err("its indices are not constant".to_owned());
-        };
-        let list: Vec<usize> = indices.values.iter().map(|&k| index(k, shape[at])).collect::<Result<_, _>>()?;
+        let list: Vec<usize> = indices.iter().map(|&k| index(k, shape[at])).collect::<Result<_, _>>()?;
         let (Some(&first), true) = (list.first(), list.len() <= MAX_SLICES || at == 1) else {
             return Err(format!("{} indices", list.len()));
         };
@@ -273,7 +291,7 @@ impl Reader {
                 self.emit(n, Op::Concat { axis: at }, &parts)?
             }
         };
-        let to = [&shape[..at], &indices.shape, &shape[at + 1..]].concat();
+        let to = [&shape[..at], list_shape, &shape[at + 1..]].concat();
         self.reshape(n, y, &to)
     }
 

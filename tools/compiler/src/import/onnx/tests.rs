@@ -53,6 +53,93 @@ fn reads(model: &proto::Model) -> Result<Graph, Failure> {
     read(model.encode_to_vec().into(), None, &Options::default())
 }
 
+/// Normalisations over channels, planes and groups, with one scale and bias per channel, beside plain loops. A normalisation of groups
+/// is also written as one of the instances of a reshaped tensor.
+#[test]
+fn normalizations_are_arithmetic() {
+    let scales = [0.5, -1.0, 2.0, 1.5, 0.25, 1.0];
+    let biases = [0.0, 1.0, -2.0, 0.5, 0.0, 3.0];
+    let constants = || {
+        vec![
+            tensor(
+                "v",
+                &[6, 3, 1, 1],
+                &[0.5, -1.0, 2.0, 1.0, 0.0, -0.5, 0.75, 1.0, 1.0, -1.0, 2.0, 0.25, 0.5, 0.5, 1.5, 1.0, -2.0, 0.0],
+            ),
+            tensor("s", &[6], &scales),
+            tensor("t", &[6], &biases),
+            tensor("ones", &[2], &[1.0; 2]),
+            tensor("zeros", &[2], &[0.0; 2]),
+            tensor("s1", &[6, 1, 1], &scales),
+            tensor("t1", &[6, 1, 1], &biases),
+            integers("rows", &[1, 2, -1]),
+            integers("back", &[1, 6, 4, 4]),
+        ]
+    };
+    let ints =
+        |name: &str, values: &[i64]| proto::Attribute { name: name.into(), ints: values.into(), ..Default::default() };
+    let int = |name: &str, i: i64| proto::Attribute { name: name.into(), i, ..Default::default() };
+    let with = |operator: &str, inputs: &[&str], attribute: proto::Attribute| proto::Node {
+        attribute: vec![attribute],
+        ..node(operator, inputs, "y")
+    };
+    let perm = |input: &str, perm: &[i64], output: &str| proto::Node {
+        attribute: vec![ints("perm", perm)],
+        ..node("Transpose", &[input], output)
+    };
+    // The group of each element, and whether the scales count.
+    type Group = fn(usize, usize) -> usize;
+    let cases: [(Vec<proto::Node>, Group, bool); 5] = [
+        (vec![node("InstanceNormalization", &["u", "s", "t"], "y")], |channel, _| channel, true),
+        (vec![with("GroupNormalization", &["u", "s", "t"], int("num_groups", 2))], |channel, _| channel / 3, true),
+        (
+            vec![
+                node("Reshape", &["u", "rows"], "r"),
+                node("InstanceNormalization", &["r", "ones", "zeros"], "i"),
+                node("Reshape", &["i", "back"], "j"),
+                node("Mul", &["j", "s1"], "m"),
+                node("Add", &["m", "t1"], "y"),
+            ],
+            |channel, _| channel / 3,
+            true,
+        ),
+        (
+            vec![
+                perm("u", &[0, 2, 3, 1], "p"),
+                node("LayerNormalization", &["p", "s", "t"], "l"),
+                perm("l", &[0, 3, 1, 2], "y"),
+            ],
+            |_, pixel| pixel,
+            true,
+        ),
+        (vec![with("MeanVarianceNormalization", &["u"], ints("axes", &[1, 2, 3]))], |_, _| 0, false),
+    ];
+    for (nodes, group, scaled) in cases {
+        let name = nodes.iter().map(|node| node.op_type.clone()).collect::<Vec<_>>().join(", ");
+        let nodes = [node("Conv", &["conv", "v"], "u")].into_iter().chain(nodes).collect();
+        let graph = reads(&model(nodes, constants(), "y")).unwrap();
+        let mut random = Random::new(3);
+        let input: Vec<f32> = (0..32).map(|_| random.real()).collect();
+        let mut u = Vec::new();
+        let keep = &mut |id: crate::ir::TensorId, values: &[f32]| {
+            if graph.tensor(id).name == "u" {
+                u = values.to_vec();
+            }
+        };
+        let found = float::run(&graph, &[input], keep).unwrap().remove(0);
+        for at in 0..96 {
+            let of = |at: usize| group(at / 16, at % 16);
+            let all: Vec<f32> = (0..96).filter(|&other| of(other) == of(at)).map(|other| u[other]).collect();
+            let mean = all.iter().sum::<f32>() / all.len() as f32;
+            let variance = all.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / all.len() as f32;
+            let (scale, bias) = if scaled { (scales[at / 16], biases[at / 16]) } else { (1.0, 0.0) };
+            let epsilon = if scaled { 1e-5 } else { 0.0 };
+            let expected = (u[at] - mean) / (variance + epsilon).sqrt() * scale + bias;
+            assert!((found[at] - expected).abs() < 1e-3 * (1.0 + expected.abs()), "{name}: {} {expected}", found[at]);
+        }
+    }
+}
+
 /// Files before version 4 of the format list all initializers as inputs, also those that no node reads.
 #[test]
 fn initializers_are_no_inputs() {

@@ -6,9 +6,13 @@ use super::file::Operator;
 use super::reader::Reader;
 use super::value::{axis, Operands, Value};
 use crate::import::at::At;
-use crate::import::choice::{compare, inverse, select, Comparison};
+use crate::import::choice::{compare, inverse, select, sign, Comparison};
+use crate::import::normalize::{normalize, scaled, Over};
 use crate::import::reduce::{reduce, Reduction};
 use crate::ir::{Binary, Op, Pool, PoolKind, TensorId, Unary};
+
+/// The square of the least norm by which a vector is divided.
+const SQUARED_EPSILON: f32 = 1e-12;
 
 impl Reader<'_> {
     pub(super) fn arithmetic(&mut self, o: &Operator<'_>, n: &str, x: &Operands) -> Result<Value, String> {
@@ -128,11 +132,22 @@ impl Reader<'_> {
         let rank = value.shape.len();
         let id = match o.name.as_str() {
             "LOGICAL_NOT" => inverse(&mut At { graph: &mut self.graph, node: n }, value.id)?,
+            "SIGN" => sign(&mut At { graph: &mut self.graph, node: n }, value.id)?,
             "SQUARE" => self.emit(n, Op::Binary(Binary::Mul), &[value.id, value.id])?,
             "ZEROS_LIKE" => self.with_scalar(n, Binary::Mul, value.id, 0.0)?,
-            "RSQRT" => {
-                let root = self.emit(n, Op::Unary(Unary::Sqrt), &[value.id])?;
-                self.emit(n, Op::Unary(Unary::Reciprocal), &[root])?
+            "RSQRT" => self.emit(n, Op::Unary(Unary::Power(-0.5)), &[value.id])?,
+            "L2_NORMALIZATION" => {
+                let value = self.ordered(n, &value, true)?;
+                let shape = self.graph.shape(value.id).to_vec();
+                if !matches!(shape.len(), 2 | 4) {
+                    return Err(format!("the norm of {shape:?}"));
+                }
+                let mut to = At { graph: &mut self.graph, node: n };
+                let id = normalize(&mut to, value.id, Over::Axes(&[1]), false, SQUARED_EPSILON)?.y;
+                // The sum of squares is their mean times their number.
+                let factor = to.constant(&[], vec![1.0 / (shape[1] as f32).sqrt()])?;
+                let id = scaled(&mut to, id, Some(factor), None)?;
+                return Ok(self.value(id, true));
             }
             "PRELU" => return self.prelu(n, &value, x.get(1)?),
             "LOCAL_RESPONSE_NORMALIZATION" => {
