@@ -4,6 +4,7 @@
 
 use super::reader::{Layer, Reader};
 use crate::import::at::At;
+use crate::import::normalize::{normalize, scaled, Over};
 use crate::import::options::Options;
 use crate::import::reduce::{reduce, Reduction};
 use crate::ir::{
@@ -41,12 +42,15 @@ const LAYERS: &[&str] = &[
     "Flip",
     "GELU",
     "GLU",
+    "GroupNorm",
     "HardSigmoid",
     "HardSwish",
     "InnerProduct",
     "Input",
+    "InstanceNorm",
     "Interp",
     "LRN",
+    "LayerNorm",
     "Log",
     "MemoryData",
     "Mish",
@@ -89,9 +93,6 @@ pub(super) fn is_known(kind: &str) -> bool {
 
 pub(super) fn why_not(kind: &str) -> String {
     match kind {
-        "InstanceNorm" | "LayerNorm" | "GroupNorm" | "MVN" | "Normalize" => {
-            "it divides by a statistic of the activations, for which NVDLA has no unit".to_owned()
-        }
         "LSTM" | "GRU" | "RNN" => "recurrence is not supported".to_owned(),
         _ => "the layer is not supported".to_owned(),
     }
@@ -127,6 +128,7 @@ impl Reader<'_> {
         let &x = inputs.first().ok_or("it has no input")?;
         match l.kind {
             "Split" => return Ok(vec![x; l.tops.len()]),
+            "Noop" if l.tops.len() == inputs.len() => return Ok(inputs.to_vec()),
             "Slice" => return self.slices(l, x),
             _ => {}
         }
@@ -207,6 +209,8 @@ impl Reader<'_> {
                 self.emit(l, Op::PRelu, &[x, slopes])
             }
             "BatchNorm" => self.batch_norm(l, x),
+            "InstanceNorm" | "GroupNorm" => self.groups_norm(l, x),
+            "LayerNorm" => self.layer_norm(l, x),
             "Scale" => self.scale(l, inputs),
             "BinaryOp" => self.binary(l, inputs),
             "Eltwise" => self.eltwise(l, inputs),
@@ -382,6 +386,13 @@ impl Reader<'_> {
     }
 
     fn convolution(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        if let (&[1, channels], [1, 1]) = (self.graph.shape(x), l.pair(11, 1, 0)?) {
+            // A vector is one pixel.
+            let pixel = self.reshaped(l, x, &[1, channels, 1, 1])?;
+            let y = self.convolution(l, pixel)?;
+            let kernels = self.graph.tensor(y).elements();
+            return self.reshaped(l, y, &[1, kernels]);
+        }
         let [_, channels, height, width] = self.four(x)?;
         let (kernels, group) = (l.size(0, 0)?, if l.kind == "Convolution" { 1 } else { l.size(7, 1)? });
         let (kernel, stride, dilation) = (l.pair(11, 1, 0)?, l.pair(13, 3, 1)?, l.pair(12, 2, 1)?);
@@ -773,6 +784,39 @@ impl Reader<'_> {
         let factors: Vec<f32> = (0..channels).map(|k| slope[k] / (variance[k] + epsilon).sqrt()).collect();
         let offsets = (0..channels).map(|k| bias[k] - mean[k] * factors[k]).collect();
         self.affine(l, x, factors, Some(offsets))
+    }
+
+    /// InstanceNorm, whose groups are channels, and GroupNorm.
+    fn groups_norm(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        let first = i32::from(l.kind == "GroupNorm");
+        let (groups, channels) = (l.size(0, 1)?, self.graph.shape(x)[1]);
+        if groups == 0 || !channels.is_multiple_of(groups) || l.size(first, channels)? != channels {
+            return Err(format!("{groups} groups of {channels} channels"));
+        }
+        let mut to = At { graph: &mut self.graph, node: l.name };
+        let y = normalize(&mut to, x, Over::Groups(groups), true, l.float(first + 1, 0.001))?.y;
+        if l.int(first + 2, 1) == 0 {
+            return Ok(y);
+        }
+        let (factors, offsets) = (self.weights.plain(channels)?, self.weights.plain(channels)?);
+        self.affine(l, y, factors, Some(offsets))
+    }
+
+    /// A normalisation over the last dimensions that have so many elements.
+    fn layer_norm(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
+        let (shape, count) = (self.graph.shape(x).to_vec(), l.size(0, 0)?);
+        let from = (1..shape.len()).find(|&axis| shape[axis..].iter().product::<usize>() == count);
+        let from = from.ok_or_else(|| format!("{count} elements of {shape:?}"))?;
+        let over: Vec<usize> = (from..shape.len()).collect();
+        let mut to = At { graph: &mut self.graph, node: l.name };
+        let y = normalize(&mut to, x, Over::Axes(&over), true, l.float(1, 0.001))?.y;
+        if l.int(2, 1) == 0 {
+            return Ok(y);
+        }
+        let operands = [self.weights.plain(count)?, self.weights.plain(count)?];
+        let mut to = At { graph: &mut self.graph, node: l.name };
+        let [scale, bias] = operands.map(|values| to.constant(&shape[from..], values));
+        scaled(&mut to, y, Some(scale?), Some(bias?))
     }
 
     fn scale(&mut self, l: &Layer<'_>, inputs: &[TensorId]) -> Result<TensorId, String> {

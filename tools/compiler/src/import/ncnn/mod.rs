@@ -36,7 +36,9 @@ fn parse(text: &str) -> Result<Vec<Layer<'_>>, String> {
     let counts = lines.next().unwrap_or_default();
     let count = counts.split_whitespace().next().and_then(|count| count.parse::<usize>().ok());
     let count = count.ok_or_else(|| format!("the number of layers, {counts:?}"))?;
+    // NCNN reads as many layers as the file announces.
     let layers: Vec<_> = lines
+        .take(count)
         .enumerate()
         .map(|(k, line)| layer(line).map_err(|r| format!("layer {k}: {r}")))
         .collect::<Result<_, _>>()?;
@@ -77,6 +79,19 @@ fn layer(line: &str) -> Result<Layer<'_>, String> {
     Ok(Layer { kind, name, bottoms, tops, values, arrays })
 }
 
+/// Which layers the outputs need that the user names; all if none is named.
+fn needed(layers: &[Layer<'_>], outputs: &[String]) -> Vec<bool> {
+    let mut wanted: Vec<&str> = outputs.iter().map(String::as_str).collect();
+    let mut needed = vec![outputs.is_empty(); layers.len()];
+    for (layer, needed) in layers.iter().zip(&mut needed).rev() {
+        if layer.tops.iter().any(|top| wanted.contains(top)) {
+            *needed = true;
+            wanted.extend(&layer.bottoms);
+        }
+    }
+    needed
+}
+
 /// NCNN: a `.param` with the weights beside it in `.bin`.
 pub const FORMAT: Format = Format {
     extension: "param",
@@ -97,9 +112,12 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
     let weights = Weights { bytes: bin, at: 0 };
     let mut reader = Reader { graph: Graph::new(name), blobs: HashMap::new(), weights };
     reader.graph.budget = Budget::new((param.len() + bin.len()) as u64, options.cancel.clone());
-    let mut refusals = Vec::new();
+    let (mut refusals, mut offers) = (Vec::new(), Vec::new());
     let mut read_by_others: Vec<&str> = Vec::new();
-    for layer in &layers {
+    let needed = needed(&layers, &options.outputs);
+    // A layer that is left out and may have weights: of those behind it nothing is known.
+    let mut unknown = None;
+    for (layer, needed) in layers.iter().zip(needed) {
         let mut inputs = Vec::new();
         for &bottom in &layer.bottoms {
             let blob = reader.blobs.get(bottom);
@@ -111,6 +129,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
         let known: Option<Vec<TensorId>> = inputs.iter().map(|blob| blob.map(|blob| blob.id)).collect();
         let shapes: Vec<_> = inputs.iter().flatten().map(|blob| reader.graph.shape(blob.id).to_vec()).collect();
         let before = reader.graph.tensors.len();
+        let at = reader.weights.at;
         let refuse =
             |reason| Refusal { node: layer.name.into(), operator: layer.kind.into(), shapes: shapes.clone(), reason };
         let outputs = match known {
@@ -119,9 +138,24 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
             None if layers::is_known(layer.kind) => Err(None),
             None => Err(Some(refuse(layers::why_not(layer.kind)))),
         };
+        let outputs = match (outputs, unknown) {
+            (Ok(_), Some(before)) if needed && reader.weights.at != at => {
+                let reason =
+                    format!("the layer {before:?} before it is not supported, so the place of its weights is unknown");
+                Err(Some(refuse(reason)))
+            }
+            (outputs, _) => outputs,
+        };
         let outputs = outputs.map(|outputs| outputs.into_iter().map(Some).collect::<Vec<_>>());
         let outputs = outputs.unwrap_or_else(|refusal| {
-            refusals.extend(refusal);
+            if needed {
+                let known = layer.bottoms.iter().zip(&inputs).filter(|(_, blob)| blob.is_some());
+                let made = known.filter(|(_, blob)| blob.is_some_and(|blob| reader.graph.producer(blob.id).is_some()));
+                offers.extend(made.map(|(bottom, _)| (*bottom).to_owned()).filter(|_| refusal.is_some()));
+                refusals.extend(refusal);
+            } else {
+                unknown = unknown.or(Some(layer.name));
+            }
             vec![None; layer.tops.len()]
         });
         for (top, id) in layer.tops.iter().zip(outputs) {
@@ -134,14 +168,24 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
         }
     }
     if !refusals.is_empty() {
-        return Err(Unreadable(refusals, Vec::new()).into());
+        offers.sort_unstable();
+        offers.dedup();
+        return Err(Unreadable(refusals, offers).into());
     }
-    if reader.weights.at != bin.len() {
+    if unknown.is_none() && reader.weights.at != bin.len() {
         return Err(malformed(format!("the .bin has {} bytes, the layers read {}", bin.len(), reader.weights.at)));
     }
-    // The outputs are the tensors that no layer reads, unless the user names others.
-    let tops = layers.iter().flat_map(|layer| &layer.tops).copied();
-    let mut names: Vec<&str> = tops.filter(|top| !read_by_others.contains(top)).collect();
+    // The outputs are the tensors that no layer reads, unless the user names others. A last layer that computes nothing gathers them.
+    let mut names: Vec<&str> = Vec::new();
+    for layer in &layers {
+        let last = layer.tops.iter().filter(|top| !read_by_others.contains(top));
+        match layer.kind {
+            "Noop" if layer.bottoms.len() > layer.tops.len() => {
+                names.extend(layer.bottoms.iter().filter(|_| last.clone().count() > 0));
+            }
+            _ => names.extend(last),
+        }
+    }
     if !options.outputs.is_empty() {
         names = options.outputs.iter().map(String::as_str).collect();
     }

@@ -26,6 +26,68 @@ fn a_convolution_has_its_activation() {
     assert_eq!(outputs[0], [1.5, -0.25, 2.5, 0.5, -0.875, 2.25, -1.875, 0.25]);
 }
 
+/// The outputs that the user names need not have been read behind what is not supported.
+#[test]
+fn layers_behind_the_outputs_are_left_out() {
+    let param = PARAM.replace("3 4", "5 6") + "LSTM last 1 1 a c 0=2\nReLU relu 1 1 c d\nUnknown more 1 1 d e\n";
+    let outputs = |names: &[&str]| {
+        let outputs = names.iter().map(|&name| name.to_owned()).collect();
+        read(&param, &[&bin()[..], &[0; 8]].concat(), "test", &Options { outputs, ..Options::default() })
+    };
+    let graph = outputs(&["b"]).unwrap();
+    assert_eq!(graph.tensor(graph.outputs[0]).name, "b");
+    assert!(outputs(&["nosuch"]).unwrap_err().to_string().contains("nosuch"));
+    let said = outputs(&[]).unwrap_err().to_string();
+    assert!(said.contains("LSTM") && said.contains("with these outputs: a"), "{said}");
+    assert!(outputs(&["d"]).is_err());
+}
+
+/// A last layer that computes nothing gathers the outputs.
+#[test]
+fn gathered_outputs_are_all_outputs() {
+    let param = PARAM.replace("3 4", "5 6") + "ReLU relu 1 1 a c\nNoop all 2 1 b c all\n";
+    let graph = reads(&param, &bin()).unwrap();
+    assert_eq!(graph.outputs.len(), 2);
+    assert_eq!(graph.tensor(graph.outputs[1]).name, "c");
+}
+
+/// A convolution of a vector is a product.
+#[test]
+fn a_vector_is_one_pixel() {
+    let param =
+        "7767517\n2 2\nInput in 0 1 data 0=1\nConvolution conv 1 1 data conv 0=2 1=1 5=1 6=2 9=2 -23310=1,0.5\n";
+    let graph = reads(param, &bin()).unwrap();
+    assert_eq!(graph.shape(graph.outputs[0]), [1, 2]);
+    assert_eq!(float::run(&graph, &[vec![2.0]], &mut |_, _| {}).unwrap()[0], [2.5, -1.875]);
+}
+
+/// (x - mean) / sqrt(variance + epsilon) * scale + bias, over the planes of two groups, and over lines.
+#[test]
+fn normalizations_are_arithmetic() {
+    let weights = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let group = weights(&[2.0, 2.0, 0.5, 1.0, 1.0, 0.0, 0.0, -1.0]);
+    let line = weights(&[2.0, 1.0, 1.0, 0.0]);
+    for (layer, bin, each) in [
+        ("GroupNorm norm 1 1 data y 0=2 1=4 2=0.5 3=1", group.clone(), 4),
+        ("InstanceNorm norm 1 1 data y 0=4 1=0.5 2=1", group, 2),
+        ("LayerNorm norm 1 1 data y 0=2 1=0.5 2=1", line, 2),
+    ] {
+        let graph = reads(&format!("7767517\n2 2\nInput in 0 1 data 0=2 1=1 2=4\n{layer}\n"), &bin).unwrap();
+        let x = [1.0f32, 3.0, -1.0, 2.0, 0.5, 0.0, -2.0, 4.0];
+        let found = float::run(&graph, &[x.to_vec()], &mut |_, _| {}).unwrap().remove(0);
+        let value = |at: usize| f32::from_le_bytes(bin[4 * at..4 * at + 4].try_into().unwrap());
+        let count = bin.len() / 8;
+        for at in 0..8 {
+            let of = &x[at / each * each..][..each];
+            let mean = of.iter().sum::<f32>() / each as f32;
+            let variance = of.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / each as f32;
+            let own = if count == 4 { at / 2 } else { at % 2 };
+            let expected = (x[at] - mean) / (variance + 0.5).sqrt() * value(own) + value(count + own);
+            assert!((found[at] - expected).abs() < 1e-5, "{layer}: {} {expected}", found[at]);
+        }
+    }
+}
+
 #[test]
 fn weights_have_the_type_of_their_tag() {
     let half = |x: f32| half::f16::from_f32(x).to_le_bytes();
