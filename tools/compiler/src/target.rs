@@ -12,6 +12,8 @@ use crate::options::Options;
 
 /// The arguments of a table if nothing is known of them.
 pub(crate) const UNKNOWN: [f32; 2] = [-16.0, 16.0];
+/// The most factors of a matrix by which elements are moved.
+pub(crate) const MAX_FACTORS: usize = 1 << 22;
 /// The largest stride of a convolution.
 pub(crate) const LARGEST_STRIDE: usize = csc::D_CONV_STRIDE_EXT::CONV_X_STRIDE_EXT.max() as usize + 1;
 /// The largest dilation of a convolution.

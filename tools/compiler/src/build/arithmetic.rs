@@ -8,6 +8,7 @@ use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
 use crate::net::step::{ends_at_limit, Combine, Convolution, Elements, Kind, Pipe, PostOp, Tensor, TensorId};
 use crate::numbers::doubts::is_steep;
 use crate::numbers::tails;
+use crate::quantize::LARGEST;
 use crate::target::UNKNOWN;
 
 /// The most elements of a function that the processor computes, because the configuration has no tables: some milliseconds.
@@ -129,8 +130,17 @@ impl Builder<'_> {
         let channels = c as usize;
         let op = ir::Convolution::per_channel(channels, ir::Padding::default());
         self.depthwise(node, op, [factor, 0.0].repeat(channels), x, pairs)?;
-        let both = self.net.tensor(format!("{of} softmax"), [2 * c, h, w], Some(HALVES));
+        // A sigmoid whose values end before 1/2 is the first result alone, in smaller steps.
+        let small = self.net.tensors[node.output.0].range.filter(|range| range.scale * LARGEST as f32 <= HALVES.max);
+        let small = small.filter(|range| unary == Unary::Sigmoid && range.scale > 0.0);
+        let results = small.map_or(HALVES, |range| Range::of(0.0, range.scale * LARGEST as f32));
+        let both = self.net.tensor(format!("{of} softmax"), [2 * c, h, w], Some(results));
         self.step(node, Kind::Softmax(c), &[pairs], Vec::new(), both);
+        if small.is_some() {
+            let weights = [1.0, 0.0].repeat(channels).into();
+            let first = Convolution { op, kernels: channels, weights, bias: vec![0.0; channels] };
+            return self.convolve(node, first, both, node.output.0);
+        }
         let of_pairs = |factor: f32, bias: f32| Convolution {
             op,
             kernels: channels,
@@ -289,15 +299,25 @@ impl Builder<'_> {
                 if !fits || extended {
                     let reason =
                         format!("a constant of shape {:?} beside a tensor of {:?}", shape(constant), shape(data));
+                    let mut from = data.0;
                     if extended {
-                        return match (binary, reversed) {
-                            (Binary::Add | Binary::Sub | Binary::Mul, _) | (Binary::Div, false) => {
-                                self.linear_node(node, reason)
-                            }
-                            _ => Err(reason),
-                        };
+                        let linear = matches!(
+                            (binary, reversed),
+                            (Binary::Add | Binary::Sub | Binary::Mul, _) | (Binary::Div, false)
+                        );
+                        let ones = values.iter().all(|&value| value.to_bits() == 1f32.to_bits());
+                        let repeats = binary == Binary::Mul && ones && matches!(shape(node.output), [1, _, _, _]);
+                        let made = if linear && !repeats { self.linear_node(node, reason) } else { Err(reason) };
+                        if made.is_ok() || shape(data).len() > shape(node.output).len() {
+                            return made;
+                        }
+                        from = self.extended(node, data, shape(node.output))?;
+                        if repeats {
+                            self.net.steps.last_mut().into_iter().for_each(|step| step.output = node.output.0);
+                            return Ok(());
+                        }
                     }
-                    return self.elements(node, binary, data.0, (shape(constant), values), reversed);
+                    return self.elements(node, binary, from, (shape(constant), values), reversed);
                 }
                 // With a batch, values per channel are repeated for each image.
                 let values = if values.len() > 1 && values.len() < channels {

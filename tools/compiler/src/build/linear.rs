@@ -20,12 +20,11 @@ use crate::ir::{self, Op};
 use crate::net::step::{Combine, Convolution, Kind, PostOp, Tensor, TensorId};
 use crate::target::{
     LARGEST_DILATION, LARGEST_EXTENT, LARGEST_KERNEL, LARGEST_PADDING_AFTER, LARGEST_PADDING_BEFORE, LARGEST_STRIDE,
+    MAX_FACTORS,
 };
 
 /// The greatest number of elements of an input or output.
 const MAX_ELEMENTS: usize = 4096;
-/// The greatest number of factors.
-const MAX_FACTORS: usize = 1 << 22;
 
 /// An input of a linear operator.
 pub(crate) struct Operand {

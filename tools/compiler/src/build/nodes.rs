@@ -14,6 +14,8 @@ use crate::target::{LARGEST_KERNEL, LARGEST_STRIDE};
 /// The greatest number of lines or columns that single copies put beside a tensor or one another.
 pub(super) const MAX_COPIES: usize = 64;
 
+/// The most pieces of tensors that are joined one by one. Each is a copy.
+const MOST_PIECES: usize = 1024;
 /// The greatest value around a tensor. Integers that stand for it would be too far apart for the tensor's own values.
 const LARGEST_CONSTANT: f32 = 1024.0;
 
@@ -161,6 +163,23 @@ impl Builder<'_> {
         self.step(node, kind, &[node.inputs[0].0], post_ops, node.output.0);
     }
 
+    /// The channels of tensors in so many pieces each: the first pieces of all, the second ones, and so on. So the pictures of a batch
+    /// are joined one by one.
+    fn alternately(&mut self, node: &ir::Node, inputs: &[TensorId], pieces: u32) -> Vec<TensorId> {
+        let mut all = Vec::new();
+        for piece in 0..pieces {
+            for &input in inputs {
+                let Tensor { name, shape: [channels, height, width], range, .. } = self.net.tensors[input].clone();
+                let own = channels / pieces;
+                let part = self.net.tensor(format!("{name} part"), [own, height, width], range);
+                let start = [piece * own, 0, 0];
+                self.step(node, Kind::Slice { start, step: [1; 2] }, &[input], Vec::new(), part);
+                all.push(part);
+            }
+        }
+        all
+    }
+
     /// Refuses the steps from `first` on that begin with a constant, because only activations are in buffers.
     fn reads_no_constant(&self, first: usize) -> Result<(), String> {
         let tensors = self.net.steps[first..].iter().flat_map(Step::reads).filter_map(|id| self.graph.tensors.get(id));
@@ -230,10 +249,12 @@ impl Builder<'_> {
                 let constants = node.inputs.iter().any(|&id| graph.constant(id).is_some());
                 let inputs =
                     if constants { self.even_parts(node) } else { Some(node.inputs.iter().map(|id| id.0).collect()) };
-                let Some(inputs) = inputs.filter(|_| along != 0 || outer == 1) else {
+                let pieces = if along == 0 { outer } else { 1 };
+                let Some(inputs) = inputs.filter(|inputs| pieces == 1 || pieces * inputs.len() <= MOST_PIECES) else {
                     let what = if constants { " with constants" } else { "" };
                     return self.linear_node(node, format!("a concatenation along axis {axis} of {shape:?}{what}"));
                 };
+                let inputs = if pieces == 1 { inputs } else { self.alternately(node, &inputs, pieces as u32) };
                 self.step(node, Kind::Concat(along), &inputs, Vec::new(), output);
             }
             Op::Slice { starts, steps, lengths } => self.slice(node, starts, steps, lengths)?,
@@ -552,26 +573,36 @@ impl Builder<'_> {
         self.convolve(node, Convolution::copy(c, padding), from, to)
     }
 
-    /// The parts of a concatenation, of which some are constants that have one value per channel; `None` if others are constant.
+    /// The parts of a concatenation, of which some are constants.
     fn even_parts(&mut self, node: &ir::Node) -> Option<Vec<TensorId>> {
         let graph = self.graph;
         let source = node.inputs.iter().find(|&&id| graph.constant(id).is_none())?.0;
         let Tensor { range, .. } = self.net.tensors[node.output.0].clone();
-        let of = |id: ir::TensorId| -> Option<Option<Vec<f32>>> {
-            let Some(values) = graph.constant(id) else { return Some(None) };
-            let [c, h, w] = self.net.tensors[id.0].shape.map(|extent| extent as usize);
-            let even = |plane: &[f32]| plane.iter().all(|value| value.to_bits() == plane[0].to_bits());
-            let planes = || values.chunks_exact(h * w);
-            (planes().len() == c && planes().all(even)).then(|| Some(planes().map(|plane| plane[0]).collect()))
-        };
-        let values = node.inputs.iter().map(|&id| of(id)).collect::<Option<Vec<_>>>()?;
         let mut parts = Vec::new();
-        for (&id, values) in node.inputs.iter().zip(values) {
-            let [_, h, w] = self.net.tensors[id.0].shape;
-            parts.push(match values {
-                Some(values) => self.even(node, source, values, [h, w], range).ok()?,
-                None => id.0,
-            });
+        for &id in &node.inputs {
+            let Some(values) = graph.constant(id) else {
+                parts.push(id.0);
+                continue;
+            };
+            let [c, h, w] = self.net.tensors[id.0].shape;
+            let plane = (h * w) as usize;
+            if values.len() != c as usize * plane {
+                return None;
+            }
+            let even = |plane: &[f32]| plane.iter().all(|value| value.to_bits() == plane[0].to_bits());
+            if values.chunks_exact(plane).all(even) {
+                let values = values.chunks_exact(plane).map(|plane| plane[0]).collect();
+                parts.push(self.even(node, source, values, [h, w], range).ok()?);
+                continue;
+            }
+            // The elements are added to zeros.
+            let zeros = self.even(node, source, vec![0.0; c as usize], [h, w], range).ok()?;
+            let name = format!("{} elements", graph.tensor(id).name);
+            let part = self.net.tensor(name, [c, h, w], range);
+            let elements = Elements { shape: [c, h, w], values: values.clone() };
+            let post = PostOp::Elements(Combine::Add { negate: false }, elements);
+            self.step(node, Kind::Copy, &[zeros], vec![post], part);
+            parts.push(part);
         }
         Some(parts)
     }

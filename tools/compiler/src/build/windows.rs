@@ -8,7 +8,7 @@ use crate::build::nodes::Builder;
 use crate::codegen::average;
 use crate::ir::{self, Pool};
 use crate::net::step::{Convolution, Kind, Tensor, TensorId};
-use crate::target::{LARGEST_EXTENT, LARGEST_KERNEL, LARGEST_WINDOW};
+use crate::target::{LARGEST_EXTENT, LARGEST_KERNEL, LARGEST_POOL_STRIDE, LARGEST_WINDOW};
 
 /// A resize along one axis, whose weights repeat: output `taps * m + j` is a sum of the elements from `stride * m` on.
 pub(crate) struct Blocks {
@@ -212,8 +212,32 @@ impl Builder<'_> {
         }
         // The maximum over a window is the maximum over the maxima of smaller windows in it.
         let mut size = [shape[1] as usize, shape[2] as usize];
+        let ir::Padding { top, left, bottom, right } = pool.padding;
+        let [_, rows, columns] = self.net.tensors[output].shape;
+        let windows = [rows, columns];
+        for (axis, padding) in [top + bottom, left + right].into_iter().enumerate() {
+            if windows[axis] == 1 && pool.kernel[axis] > most && padding == 0 {
+                pool.stride[axis] = pool.kernel[axis];
+            }
+        }
         while pool.kernel.iter().any(|&side| side > most) {
             let ir::Padding { top, left, bottom, right } = pool.padding;
+            // Windows that consist of equal blocks, which lie at the same places in each of them.
+            let blocks = [(0, top + bottom), (1, left + right)].map(|(axis, padding)| {
+                let (side, stride) = (pool.kernel[axis], pool.stride[axis]);
+                let fits = |block: &usize| side.is_multiple_of(*block) && stride.is_multiple_of(*block);
+                (2..=most).rev().find(|block| side > most && padding == 0 && fits(block)).unwrap_or(1)
+            });
+            if blocks != [1; 2] {
+                let each = |sides: [usize; 2]| [sides[0] / blocks[0], sides[1] / blocks[1]];
+                (size, pool.kernel, pool.stride) = (each(size), each(pool.kernel), each(pool.stride));
+                let maxima =
+                    self.net.tensor(format!("{name} maxima"), [shape[0], size[0] as u32, size[1] as u32], range);
+                let inner = Pool { stride: blocks, ..Pool::new(pool.kind, blocks) };
+                self.step(node, Kind::Pool(inner), &[input], Vec::new(), maxima);
+                input = maxima;
+                continue;
+            }
             let part = |axis: usize, before: usize, after: usize| {
                 if pool.kernel[axis] > most {
                     (most, before.min(most - 1), after.min(most - 1))
@@ -238,6 +262,12 @@ impl Builder<'_> {
                 bottom: bottom - rows.2,
                 right: right - columns.2,
             };
+        }
+        for (stride, windows) in pool.stride.iter_mut().zip(windows) {
+            // The stride of one window has no meaning.
+            if windows == 1 && *stride > LARGEST_POOL_STRIDE {
+                *stride = 1;
+            }
         }
         self.step(node, Kind::Pool(pool), &[input], Vec::new(), output);
         Ok(())

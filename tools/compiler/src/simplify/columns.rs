@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tensors of more columns than the hardware has, such as the 8,400 boxes of a detector for pictures of 640 x 640. Where no operator
-//! reads neighbours, the columns need not be in one line: `[1, C, L]` becomes `[1, C, H, W]` with its elements in the same order.
+//! Tensors of more columns than the hardware has, such as the 8,400 boxes of a detector for pictures of 640 x 640, or a second of sound:
+//! `[1, C, L]` becomes `[1, C, H, W]` with its elements in the same order. Copies put the neighbours of a line beside it where a
+//! convolution reads them.
 
 use super::outer::Reshaped;
 use super::pass::simplify;
-use crate::ir::{Convolution, Graph, Node, Op, Padding, Tensor, TensorId};
+use crate::ir::{Convolution, Graph, Node, Op, PadMode, Padding, Tensor, TensorId};
 use crate::target::LARGEST_EXTENT;
 
 const MOST: usize = LARGEST_EXTENT as usize;
@@ -73,11 +74,44 @@ fn divisor(mut a: usize, mut b: usize) -> usize {
     a
 }
 
+/// The columns that a window of lines reads.
+struct Reach {
+    /// Beside a line of the input, before and behind it.
+    beside: [usize; 2],
+    /// The number by which the columns of a line are divided.
+    divisor: usize,
+}
+
+impl Reach {
+    /// The reach of an operator over windows of one line; `None` for others.
+    fn of(op: &Op) -> Option<Self> {
+        let one_line = |kernel: [usize; 2], stride: [usize; 2], padding: &Padding| {
+            (kernel[0], stride[0], padding.top, padding.bottom) == (1, 1, 0, 0)
+        };
+        match op {
+            Op::Convolution(conv) if one_line(conv.kernel, conv.stride, &conv.padding) => {
+                let (window, stride, left) = (conv.window()[1], conv.stride[1], conv.padding.left);
+                Some(Self { beside: [left, window.saturating_sub(stride + left)], divisor: stride })
+            }
+            Op::Deconvolution(conv, [0, _]) if one_line(conv.kernel, conv.stride, &conv.padding) => {
+                let (window, stride, left) = (conv.window()[1], conv.stride[1], conv.padding.left);
+                let before = (window - 1).saturating_sub(left).div_ceil(stride);
+                Some(Self { beside: [before, left.div_ceil(stride)], divisor: stride })
+            }
+            Op::Pool(pool) if one_line(pool.kernel, pool.stride, &pool.padding) => {
+                let whole = pool.window()[1] <= pool.stride[1] && pool.padding == Padding::default();
+                whole.then_some(Self { beside: [0; 2], divisor: pool.stride[1] })
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The columns of a line: a number that divides all lengths, and the width of a picture that becomes a line where that is possible.
 fn width(graph: &Graph, group: &[TensorId]) -> Option<usize> {
     let mut common = 0;
     let mut most = 0;
-    let mut wanted = None;
+    let (mut wanted, mut reach, mut divisor_of_windows) = (None, 0, 1);
     for &id in group {
         let length = columns(graph, id)?;
         common = divisor(common, length);
@@ -87,6 +121,10 @@ fn width(graph: &Graph, group: &[TensorId]) -> Option<usize> {
         let of_group = |id: &TensorId| group.contains(id);
         if !(of_group(&node.output) || node.inputs.iter().any(of_group)) {
             continue;
+        }
+        if let Some(Reach { beside, divisor: own }) = Reach::of(&node.op) {
+            reach = beside.into_iter().fold(reach, usize::max);
+            divisor_of_windows *= own / divisor(divisor_of_windows, own);
         }
         match &node.op {
             Op::Concat { axis } if *axis + 1 == graph.shape(node.output).len() => {
@@ -108,9 +146,16 @@ fn width(graph: &Graph, group: &[TensorId]) -> Option<usize> {
             }
         }
     }
-    let root = most.isqrt();
-    let divisors = (2..=MOST.min(common)).filter(|width| common.is_multiple_of(*width) && most / width <= MOST);
-    wanted.map(|(_, columns)| columns).or_else(|| divisors.min_by_key(|width| width.abs_diff(root)))
+    // A line is much longer than what is beside it, which is copied.
+    let best = most.isqrt().max(16 * reach);
+    let fits = |width: &usize| {
+        common.is_multiple_of(*width)
+            && most / width <= MOST
+            && (*width >= reach && width.is_multiple_of(divisor_of_windows) && width + 2 * reach <= MOST)
+    };
+    let divisors = (2..=MOST.min(common)).filter(fits);
+    let pictures = wanted.map(|(_, columns)| columns).filter(fits);
+    pictures.or_else(|| divisors.min_by_key(|width| width.abs_diff(best)))
 }
 
 /// A graph of which the tensors of a group get lines of that width.
@@ -127,7 +172,7 @@ impl Folding<'_> {
         Some(vec![1, channels, lines, self.width])
     }
 
-    /// The folded graph; `None` if a node reads neighbours, or moves columns in another way.
+    /// The folded graph; `None` if a node reads neighbours in another way than a window, or moves columns in another way.
     fn apply(&self) -> Option<Graph> {
         let mut graph = self.graph.clone();
         for id in self.group {
@@ -159,6 +204,7 @@ impl Folding<'_> {
             Op::Unary(_) | Op::PRelu | Op::ChannelPermutation { .. } | Op::Softmax { axis: 1 } => {}
             Op::Convolution(Convolution { kernel: [1, 1], stride: [1, 1], padding, .. })
                 if *padding == Padding::default() => {}
+            op if Reach::of(op).is_some() => return self.window(graph, node),
             Op::Binary(_) => {
                 for id in &mut node.inputs {
                     if !of_group(id) {
@@ -175,7 +221,7 @@ impl Folding<'_> {
                         *id = self.operand(graph, *id, rank)?;
                     } else if !of_group(id) {
                         let shape = self.folded(graph.shape(*id))?;
-                        *id = Self::reshaped(graph, *id, shape);
+                        *id = Self::reshaped(graph, *id, shape)?;
                     }
                 }
             }
@@ -202,7 +248,7 @@ impl Folding<'_> {
                 let id = if from_group { node.inputs[0] } else { node.output };
                 let &[_, channels, lines, columns] = graph.shape(id) else { return None };
                 if to_group {
-                    node.inputs[0] = Self::reshaped(graph, node.inputs[0], vec![1, lines, columns, channels]);
+                    node.inputs[0] = Self::reshaped(graph, node.inputs[0], vec![1, lines, columns, channels])?;
                     *perm = vec![0, 3, 1, 2];
                 } else {
                     *perm = vec![0, 2, 3, 1];
@@ -214,6 +260,95 @@ impl Folding<'_> {
         }
         graph.nodes.push(node);
         Some(())
+    }
+
+    /// Adds a window over lines, each of which has its neighbours beside it.
+    fn window(&self, graph: &mut Graph, mut node: Node) -> Option<()> {
+        let (x, name) = (node.inputs[0], node.name.clone());
+        let Reach { beside: [before, after], .. } = Reach::of(&node.op)?;
+        let (&[1, _, 1, long], &[1, kernels, 1, outputs]) = (self.graph.shape(x), self.graph.shape(node.output)) else {
+            return None;
+        };
+        // Lines of the input and of the output that belong together.
+        let (stride, grows) = match &node.op {
+            Op::Convolution(conv) => (conv.stride[1], false),
+            Op::Pool(pool) => (pool.stride[1], false),
+            Op::Deconvolution(conv, _) => (conv.stride[1], true),
+            _ => return None,
+        };
+        let from_group = self.group.contains(&x);
+        let wide =
+            if from_group { self.width } else { self.width.is_multiple_of(stride).then(|| self.width / stride)? };
+        let made = if grows { wide * stride } else { wide.is_multiple_of(stride).then(|| wide / stride)? };
+        let lines = long.is_multiple_of(wide).then_some(long / wide)?;
+        if lines > MOST || made > MOST || outputs > lines * made || !from_group && !grows {
+            return None;
+        }
+        let channels = self.graph.shape(x)[1];
+        let own = if from_group { x } else { Self::reshaped(graph, x, vec![1, channels, lines, wide])? };
+        let beside = |graph: &mut Graph, first: [usize; 2], count: usize, pads: [usize; 2]| {
+            let (starts, lengths) = (vec![0, 0, first[0], first[1]], vec![1, channels, lines - 1, count]);
+            let cut = Self::add(graph, &name, Op::Slice { starts, steps: vec![1; 4], lengths }, &[own])?;
+            let [before, after] = pads.map(|pad| vec![0, 0, pad, 0]);
+            Self::add(graph, &name, Op::Pad { mode: PadMode::Constant(0.0), before, after }, &[cut])
+        };
+        let mut parts = vec![own];
+        if before > 0 && lines > 1 {
+            parts.insert(0, beside(graph, [0, wide - before], before, [1, 0])?);
+        }
+        if after > 0 && lines > 1 {
+            parts.push(beside(graph, [1, 0], after, [0, 1])?);
+        }
+        let mut value = if parts.len() > 1 { Self::add(graph, &name, Op::Concat { axis: 3 }, &parts)? } else { own };
+        let operands = [&[value], &node.inputs[1..]].concat();
+        let op = match node.op {
+            Op::Deconvolution(conv, _) => {
+                let first = conv.padding.left + before * stride;
+                let whole = (before + wide + after - 1) * stride + conv.window()[1];
+                let more = (first + made).saturating_sub(whole);
+                let op = Op::Deconvolution(Convolution { padding: Padding::default(), ..conv }, [0, more]);
+                value = Self::add(graph, &name, op, &operands)?;
+                let (starts, lengths) = (vec![0, 0, 0, first], vec![1, kernels, lines, made]);
+                node.inputs = vec![value];
+                Op::Slice { starts, steps: vec![1; 4], lengths }
+            }
+            op => {
+                node.inputs = operands;
+                match op {
+                    Op::Convolution(conv) => Op::Convolution(Convolution { padding: Padding::default(), ..conv }),
+                    op => op,
+                }
+            }
+        };
+        let whole = vec![1, kernels, lines, made];
+        if self.group.contains(&node.output) && made == self.width && outputs == lines * made {
+            graph.nodes.push(Node { op, ..node });
+            return Some(());
+        }
+        value = Self::add(graph, &name, op, &node.inputs).filter(|&id| graph.shape(id) == whole)?;
+        // The windows of the last line that the model does not have are cut off, which needs all in one line.
+        if outputs < lines * made {
+            if lines * made > MOST {
+                return None;
+            }
+            let line = Self::reshaped(graph, value, vec![1, kernels, 1, lines * made])?;
+            let (starts, lengths) = (vec![0; 4], vec![1, kernels, 1, outputs]);
+            graph.nodes.push(Node { op: Op::Slice { starts, steps: vec![1; 4], lengths }, inputs: vec![line], ..node });
+        } else {
+            let shape = graph.shape(node.output).to_vec();
+            graph.nodes.push(Node { op: Op::Reshape { shape }, inputs: vec![value], ..node });
+        }
+        Some(())
+    }
+
+    /// Adds a node, and returns its output.
+    fn add(graph: &mut Graph, name: &str, op: Op, inputs: &[TensorId]) -> Option<TensorId> {
+        let shapes: Vec<_> = inputs.iter().map(|&id| graph.shape(id)).collect();
+        let shape = crate::ir::infer::infer(&op, &shapes).ok()?;
+        let output = TensorId(graph.tensors.len());
+        graph.tensors.push(Tensor { name: format!("{name}'"), shape, constant: None, quantization: None });
+        graph.nodes.push(Node { name: name.to_owned(), op, inputs: inputs.to_vec(), output });
+        Some(output)
     }
 
     /// A constant operand of folded tensors.
@@ -247,11 +382,8 @@ impl Folding<'_> {
     }
 
     /// A tensor in another shape.
-    fn reshaped(graph: &mut Graph, id: TensorId, shape: Vec<usize>) -> TensorId {
-        let (name, output) = (graph.tensor(id).name.clone(), TensorId(graph.tensors.len()));
-        let tensor = Tensor { name: format!("{name}'"), shape: shape.clone(), constant: None, quantization: None };
-        graph.tensors.push(tensor);
-        graph.nodes.push(Node { name, op: Op::Reshape { shape }, inputs: vec![id], output });
-        output
+    fn reshaped(graph: &mut Graph, id: TensorId, shape: Vec<usize>) -> Option<TensorId> {
+        let name = graph.tensor(id).name.clone();
+        Self::add(graph, &name, Op::Reshape { shape }, &[id])
     }
 }

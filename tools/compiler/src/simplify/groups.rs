@@ -4,9 +4,11 @@
 //! channels: `[1, 4 * 16, L]` becomes `[1, 4, 16, L]`, and a softmax or a layer is along the 16. The moves need not be computed,
 //! because each group is a part of the channels.
 
+use super::heads::ends_with_scores;
 use super::moves::indices;
 use super::pass::Pass;
 use crate::ir::{Convolution, Op, Padding, TensorId};
+use crate::target::MAX_FACTORS;
 
 /// The most groups. Each is a step of its own.
 const GROUPS: usize = 16;
@@ -172,5 +174,150 @@ impl Pass<'_> {
         }
         self.rounds_before(value, y);
         self.replace(k + 3, Op::Transpose { perm: vec![0, 2, 1, 3] }, &[value])
+    }
+
+    /// A layer along the pixels of each channel, as `[1, C, H * W]` by a matrix, is one convolution of each channel with kernels as large
+    /// as the picture, whose weights repeat.
+    pub(super) fn layer_of_pixels(&mut self, k: usize) -> bool {
+        let &Op::Convolution(Convolution { group: 1, kernel: [1, 1], stride: [1, 1], padding, .. }) =
+            &self.graph.nodes[k].op
+        else {
+            return false;
+        };
+        let (y, inputs) = (self.output(k), self.inputs(k).to_vec());
+        let (x, moves) = self.moved_from(inputs[0]);
+        let (&[1, channels, height, width], &[1, pixels, 1, columns]) =
+            (self.graph.shape(x), self.graph.shape(inputs[0]))
+        else {
+            return false;
+        };
+        let elements = channels * pixels;
+        let fits = (columns, height * width) == (channels, pixels) && channels > 1 && pixels > 1;
+        if !fits || padding != Padding::default() || elements * elements <= MAX_FACTORS {
+            return false;
+        }
+        // The moves exchange channels and pixels.
+        let Some(mut values) = indices(elements) else { return false };
+        let mut of = self.graph.shape(x);
+        for &m in &moves {
+            let to = self.graph.shape(self.output(m));
+            values = crate::float::apply(&self.graph.nodes[m].op, &[(of, &values)], to);
+            of = to;
+        }
+        let source = |at: usize| at % channels * pixels + at / channels;
+        if values.iter().enumerate().any(|(at, &value)| value as usize != source(at)) {
+            return false;
+        }
+        let kernels = self.graph.shape(inputs[1])[0];
+        let mut operands = vec![x];
+        let shapes = [vec![channels * kernels, 1, height, width], vec![channels * kernels]];
+        for (&id, shape) in inputs[1..].iter().zip(&shapes) {
+            let tensor = self.graph.tensor(id);
+            let Some(values) = tensor.constant.clone().filter(|_| !tensor.has_scales_of_an_axis()) else {
+                return false;
+            };
+            let Some(id) = self.constant(id, shape, values.repeat(channels)) else { return false };
+            operands.push(id);
+        }
+        let op =
+            Convolution { kernel: [height, width], group: channels, ..Convolution::per_channel(channels, padding) };
+        let Some(mut value) = self.before(k, Op::Convolution(op), &operands) else { return false };
+        self.rounds_before(value, y);
+        for (at, op) in [Op::Reshape { shape: vec![1, channels, kernels] }, Op::Transpose { perm: vec![0, 2, 1] }]
+            .into_iter()
+            .enumerate()
+        {
+            let Some(next) = self.before(k + 1 + at, op, &[value]) else { return false };
+            value = next;
+        }
+        self.replace(k + 3, Op::Reshape { shape: vec![1, kernels, 1, channels] }, &[value])
+    }
+
+    /// The groups of a reshape from `[1, G * K, …]` to `[1, G, K, …]`: what is reshaped, and the number of groups.
+    fn grouped(&self, id: TensorId) -> Option<(TensorId, usize)> {
+        let node = &self.graph.nodes[self.origin(id)?];
+        let (Op::Reshape { .. }, x) = (&node.op, node.inputs[0]) else { return None };
+        let (&[1, channels, ref pixels @ ..], &[1, groups, each, ref inner @ ..]) =
+            (self.graph.shape(x), self.graph.shape(id))
+        else {
+            return None;
+        };
+        let same = channels == groups * each && pixels.iter().product::<usize>() == inner.iter().product::<usize>();
+        (same && groups > 1 && each > 1 && !inner.is_empty()).then_some((x, groups))
+    }
+
+    /// A part of each group of channels is a choice of channels, and a concatenation of such parts is one of channels in another order.
+    /// The heads of detectors of key points have their coordinates and their scores in such groups.
+    pub(super) fn parts_of_groups(&mut self, k: usize) -> bool {
+        let (y, inputs) = (self.output(k), self.inputs(k).to_vec());
+        if self.graph.tensor(y).has_scales_of_an_axis() {
+            return false;
+        }
+        let shape = self.graph.shape(y).to_vec();
+        match self.graph.nodes[k].op.clone() {
+            Op::Slice { starts, steps, lengths } => {
+                let Some((x, _)) = self.grouped(inputs[0]) else { return false };
+                let whole = self.graph.shape(inputs[0]);
+                let stays = |axis: usize| lengths[axis] == whole[axis] && steps[axis] == 1;
+                if !(3..whole.len()).all(stays) {
+                    return false;
+                }
+                let place = |axis: usize, at: usize| starts[axis].wrapping_add_signed(at as isize * steps[axis]);
+                let each = whole[2];
+                let channels = |group: usize| (0..lengths[2]).map(move |at| group * each + place(2, at));
+                let from: Vec<usize> = (0..lengths[1]).flat_map(|group| channels(place(1, group))).collect();
+                let op = if from.windows(2).all(|pair| pair[1] == pair[0] + 1) {
+                    let (mut starts, mut lengths) = (vec![0; self.graph.shape(x).len()], self.graph.shape(x).to_vec());
+                    (starts[1], lengths[1]) = (from[0], from.len());
+                    Op::Slice { steps: vec![1; starts.len()], starts, lengths }
+                } else {
+                    Op::ChannelPermutation { from }
+                };
+                let Some(inner) = self.before(k, op, &[x]) else { return false };
+                self.rounds_before(inner, y);
+                self.replace(k + 1, Op::Reshape { shape }, &[inner])
+            }
+            Op::Concat { axis: 2 } => {
+                // A part of one channel per group is the reshaped channels, too.
+                let groups = shape[1];
+                let pixels = |pass: &Self, id: TensorId| pass.graph.shape(id)[2..].to_vec();
+                let mut parts = Vec::new();
+                for &id in &inputs {
+                    let Some(m) = self.origin(id) else { return false };
+                    let x = self.inputs(m)[0];
+                    let (&[1, channels, ..], Op::Reshape { .. }) = (self.graph.shape(x), &self.graph.nodes[m].op)
+                    else {
+                        return false;
+                    };
+                    if self.graph.shape(id)[..1] != [1] || channels != groups * self.graph.shape(id)[2] {
+                        return false;
+                    }
+                    parts.push(x);
+                }
+                let grouped = parts.iter().any(|&x| self.graph.shape(x)[1] != groups);
+                if !grouped || parts.iter().any(|&x| pixels(self, x) != pixels(self, parts[0])) {
+                    return false;
+                }
+                // Scores beside boxes stay apart, because they become outputs of their own.
+                if ends_with_scores(self.graph, y, &inputs) {
+                    return false;
+                }
+                let mut first = 0;
+                let mut places = vec![Vec::new(); groups];
+                for &id in &inputs {
+                    let each = self.graph.shape(id)[2];
+                    for (group, places) in places.iter_mut().enumerate() {
+                        places.extend((0..each).map(|at| first + group * each + at));
+                    }
+                    first += groups * each;
+                }
+                let Some(joined) = self.before(k, Op::Concat { axis: 1 }, &parts) else { return false };
+                let op = Op::ChannelPermutation { from: places.concat() };
+                let Some(inner) = self.before(k + 1, op, &[joined]) else { return false };
+                self.rounds_before(inner, y);
+                self.replace(k + 2, Op::Reshape { shape }, &[inner])
+            }
+            _ => false,
+        }
     }
 }

@@ -90,12 +90,14 @@ fn may_end(graph: &Graph, source: TensorId, output: TensorId) -> bool {
 
 fn split(graph: &mut Graph, k: usize) -> Option<Vec<Reshaped>> {
     let output = graph.outputs[k];
-    let (mut joined, mut turned) = (output, None);
+    let (mut joined, mut turned, mut merged) = (output, None, None);
     let mut node: &Node = graph.node(graph.producer(joined)?);
     loop {
         match &node.op {
             Op::Reshape { .. }
                 if turned.is_none() && same_extents(graph.shape(node.inputs[0]), graph.shape(joined)) => {}
+            // A reshape of all parts is one of each, if it keeps the axis along which they are joined.
+            Op::Reshape { .. } if turned.is_none() && merged.is_none() => merged = Some(joined),
             // A transposition of all parts is one of each.
             Op::Transpose { perm } if turned.is_none() => turned = Some((perm.clone(), joined)),
             _ => break,
@@ -118,13 +120,33 @@ fn split(graph: &mut Graph, k: usize) -> Option<Vec<Reshaped>> {
     {
         return None;
     }
-    let (axis, parts) = match turned {
-        Some((perm, turned)) => {
-            let parts = parts.iter().map(|&id| transposed(graph, id, &perm, turned)).collect();
-            (perm.iter().position(|&from| from == axis)?, parts)
+    let (mut along, mut count) = (axis, graph.shape(joined).to_vec());
+    if let Some((perm, _)) = &turned {
+        along = perm.iter().position(|&from| from == axis)?;
+        count = perm.iter().map(|&from| count[from]).collect();
+    }
+    let place = |shape: &[usize], axis: usize| (shape[..axis].iter().product::<usize>(), shape[axis]);
+    let behind = match merged {
+        Some(merged) => {
+            let shape = graph.shape(merged);
+            Some((0..shape.len()).find(|&axis| place(shape, axis) == place(&count, along))?)
         }
-        None => (axis, parts),
+        None => None,
     };
+    let mut parts = parts;
+    if let Some((perm, turned)) = turned {
+        parts = parts.iter().map(|&id| transposed(graph, id, &perm, turned)).collect();
+    }
+    if let (Some(merged), Some(behind)) = (merged, behind) {
+        let mut made = Vec::new();
+        for id in parts {
+            let mut shape = graph.shape(merged).to_vec();
+            shape[behind] = graph.shape(id)[along];
+            made.push(before(graph, id, Op::Reshape { shape: shape.clone() }, shape, merged));
+        }
+        (parts, along) = (made, behind);
+    }
+    let axis = along;
     let of = graph.tensor(output).name.clone();
     let mut first = 0;
     let mut heads = Vec::new();
@@ -164,6 +186,19 @@ fn has_scores(bounds: &[Bounds], parts: &[TensorId]) -> bool {
     of_parts().any(|most| most <= 1.0) && of_parts().any(|most| most > LARGER)
 }
 
+/// Whether joined tensors are scores and larger values, and only moved and joined again before they are an output.
+pub(super) fn ends_with_scores(graph: &Graph, mut joined: TensorId, parts: &[TensorId]) -> bool {
+    while !graph.outputs.contains(&joined) {
+        let mut users = graph.users(joined).map(|user| graph.node(user));
+        let (Some(user), None) = (users.next(), users.next()) else { return false };
+        if !matches!(user.op, Op::Concat { .. } | Op::Reshape { .. } | Op::Transpose { .. }) {
+            return false;
+        }
+        joined = user.output;
+    }
+    has_scores(&bounds(graph, &[]), parts)
+}
+
 /// The concatenations of scores and larger values that end in an output, and to which no quantized model gives a scale.
 pub(crate) fn joined_scores(graph: &Graph) -> Vec<&Node> {
     let bounds = bounds(graph, &[]);
@@ -184,14 +219,18 @@ pub(crate) fn joined_scores(graph: &Graph) -> Vec<&Node> {
 }
 
 /// Transposes a tensor before the node that makes another.
-fn transposed(graph: &mut Graph, id: TensorId, perm: &[usize], before: TensorId) -> TensorId {
-    let Tensor { name, shape, quantization, .. } = graph.tensor(id).clone();
-    let shape = perm.iter().map(|&axis| shape[axis]).collect();
+fn transposed(graph: &mut Graph, id: TensorId, perm: &[usize], other: TensorId) -> TensorId {
+    let shape = perm.iter().map(|&axis| graph.shape(id)[axis]).collect();
+    before(graph, id, Op::Transpose { perm: perm.to_vec() }, shape, other)
+}
+
+/// Moves a tensor before the node that makes another.
+fn before(graph: &mut Graph, id: TensorId, op: Op, shape: Vec<usize>, other: TensorId) -> TensorId {
+    let Tensor { name, quantization, .. } = graph.tensor(id).clone();
     let output = TensorId(graph.tensors.len());
     let quantization = quantization.filter(|scales| scales.axis.is_none());
     graph.tensors.push(Tensor { name: format!("{name}'"), shape, constant: None, quantization });
-    let at = graph.producer(before).map_or(graph.nodes.len(), |node| node.0);
-    let op = Op::Transpose { perm: perm.to_vec() };
+    let at = graph.producer(other).map_or(graph.nodes.len(), |node| node.0);
     graph.nodes.insert(at, Node { name, op, inputs: vec![id], output });
     output
 }

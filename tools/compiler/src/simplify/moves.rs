@@ -4,10 +4,13 @@
 //! so that it can be folded into its convolution.
 
 use super::pass::Pass;
-use crate::ir::{BlockOrder, Node, Op, TensorId};
+use crate::ir::{Binary, BlockOrder, Node, Op, TensorId};
 
 /// The most elements of a tensor for which a permutation is examined, so that each index is exact as f32.
 const MAX_INDICES: usize = 1 << 24;
+
+/// The most elements of a constant that has a value for each element of a tensor, so that a reshape is behind it.
+const MAX_CONSTANT: usize = 1 << 20;
 
 /// The index of each element, with which the source of each moved element is found; `None` if there are too many.
 pub(super) fn indices(count: usize) -> Option<Vec<f32>> {
@@ -79,7 +82,7 @@ impl Pass<'_> {
             // Only dimensions of 1 are added or removed; the others keep their order.
             Op::Reshape { .. } => {
                 if !same_extents(before, after) {
-                    return None;
+                    return self.repeated_before(constant, &aligned, &values, before, after);
                 }
                 let (from, to) = (long_axes(before), long_axes(after));
                 let mut own = vec![1; before.len()];
@@ -88,6 +91,34 @@ impl Pass<'_> {
             }
             _ => None,
         }
+    }
+
+    /// A constant of that shape with a value for each element of a reshaped tensor, or for each channel if that is enough.
+    fn repeated_before(
+        &mut self,
+        constant: TensorId,
+        shape: &[usize],
+        values: &[f32],
+        before: &[usize],
+        after: &[usize],
+    ) -> Option<TensorId> {
+        let elements: usize = after.iter().product();
+        let ones = vec![1.0; elements];
+        let repeat = Op::Binary(Binary::Mul);
+        if elements > MAX_CONSTANT || crate::ir::infer::infer(&repeat, &[shape, after]).as_deref() != Ok(after) {
+            return None;
+        }
+        let mut all = crate::float::apply(&repeat, &[(shape, values), (after, &ones)], after);
+        let mut own = before.to_vec();
+        if let &[1, channels, ref pixels @ ..] = before {
+            let pixels: usize = pixels.iter().product();
+            if all.chunks_exact(pixels).all(|of| of.iter().all(|value| value.to_bits() == of[0].to_bits())) {
+                all = all.chunks_exact(pixels).map(|of| of[0]).collect();
+                own[2..].fill(1);
+                debug_assert_eq!(all.len(), channels);
+            }
+        }
+        self.constant(constant, &own, all)
     }
 
     /// f(reshape(x)) becomes reshape(f(x)), for arithmetic with constants. Softmax moves too if its
@@ -232,7 +263,7 @@ impl Pass<'_> {
         self.replace(at + 1, Op::Transpose { perm }, &[inner])
     }
 
-    /// pad(reshape(x)) becomes reshape(pad(x)), and the same for slices, if the reshape keeps the axes that are padded or cut. So a
+    /// pad(reshape(x)) becomes reshape(pad(x)), and the same for slices and for functions, if the reshape keeps the axes that are padded or cut. So a
     /// picture without a batch is padded as one with a batch, and only the part of a tensor that is needed is moved. Two
     /// transpositions with a reshape between them that adds dimensions of 1 become adjacent.
     pub(super) fn sink_reshapes(&mut self, k: usize) -> bool {
@@ -243,6 +274,8 @@ impl Pass<'_> {
         let m = match self.graph.nodes[k].op {
             Op::Pad { .. } => self.only_origin(moved),
             Op::Slice { .. } | Op::Transpose { .. } => self.origin(moved),
+            // What computes with all of it is behind the reshape, too.
+            Op::Unary(_) if !self.graph.outputs.contains(&moved) && self.computes_alone(moved) => self.origin(moved),
             _ => return false,
         };
         let Some(m) = m.filter(|&m| matches!(self.graph.nodes[m].op, Op::Reshape { .. })) else { return false };
@@ -284,6 +317,7 @@ impl Pass<'_> {
                 }
                 Op::Transpose { perm: inner }
             }
+            Op::Unary(unary) => Op::Unary(*unary),
             _ => return false,
         };
         if self.graph.tensor(y).has_scales_of_an_axis() {
@@ -293,6 +327,12 @@ impl Pass<'_> {
         let Some(inner) = self.before(k, op, &[x]) else { return false };
         self.rounds_before(inner, y);
         self.replace(k + 1, Op::Reshape { shape }, &[inner])
+    }
+
+    /// Whether arithmetic alone reads a tensor.
+    fn computes_alone(&self, id: TensorId) -> bool {
+        let arithmetic = |node: &Node| matches!(node.op, Op::Unary(_) | Op::Binary(_));
+        self.graph.users(id).all(|user| arithmetic(self.graph.node(user)))
     }
 
     /// f(reshape(a), reshape(b)) becomes reshape(f(a, b)), for arithmetic on two tensors that have one shape before and behind.
@@ -497,9 +537,32 @@ impl Pass<'_> {
             let fits = crate::ir::infer::infer(op, &[&[n, c, h, w]]).as_ref() == Ok(&shape);
             fits && crate::float::apply(op, &[(&[n, c, h, w], &indices)], &shape) == moved
         };
-        match candidates.into_iter().find(same) {
-            Some(op) => self.replace(k, op, &[x]),
-            None => false,
+        if let Some(op) = candidates.into_iter().find(same) {
+            return self.replace(k, op, &[x]);
         }
+        // Blocks that become channels in another order, as PyTorch's exporter writes them.
+        if height == 0 || width == 0 || !h.is_multiple_of(height) || !w.is_multiple_of(width) {
+            return false;
+        }
+        let block = [h / height, w / width];
+        let from = (0..channels).map(|k| {
+            let first = moved[k * height * width] as usize;
+            let (channel, line, column) = (first / (h * w), first / w % h, first % w);
+            (line * block[1] + column) * c + channel
+        });
+        let from: Vec<usize> = from.collect();
+        if from.iter().any(|&channel| channel >= channels) {
+            return false;
+        }
+        let (first, then) = (Op::SpaceToDepth { block }, Op::ChannelPermutation { from });
+        if crate::ir::infer::infer(&first, &[&[n, c, h, w]]).as_ref() != Ok(&shape) {
+            return false;
+        }
+        let blocks = crate::float::apply(&first, &[(&[n, c, h, w], &indices)], &shape);
+        if crate::float::apply(&then, &[(&shape, &blocks)], &shape) != moved {
+            return false;
+        }
+        let Some(blocks) = self.before(k, first, &[x]) else { return false };
+        self.replace(k + 1, then, &[blocks])
     }
 }

@@ -77,6 +77,7 @@ impl<'a> Pass<'a> {
             && (self.identity(k)
                 || self.rounded_again(k)
                 || self.arithmetic(k)
+                || self.repeated(k)
                 || self.function(k)
                 || self.merge_moves(k)
                 || self.sink_moves(k)
@@ -88,6 +89,8 @@ impl<'a> Pass<'a> {
                 || self.permutation(k)
                 || self.softmax_of_groups(k)
                 || self.layer_of_groups(k)
+                || self.layer_of_pixels(k)
+                || self.parts_of_groups(k)
                 || self.fold_into_weights(k)
                 || self.log_softmax(k)
                 || self.padding(k)
@@ -291,6 +294,9 @@ impl<'a> Pass<'a> {
         if op == Binary::Div && self.graph.constant(a).is_some_and(|values| values.iter().all(|v| v.is_finite())) {
             return self.over(k, a, b);
         }
+        if op == Binary::Div && self.over_root(k, a, b) {
+            return true;
+        }
         let Some(values) = self.graph.constant(b).cloned() else { return false };
         let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
         let (op, other): (Binary, Vec<f32>) = match (op, self.scalar(b)) {
@@ -319,6 +325,40 @@ impl<'a> Pass<'a> {
         let Some(other) = self.constant(b, &shape, other) else { return false };
         self.graph.tensors[other.0].quantization = None;
         self.replace(k, Op::Binary(op), &[a, other])
+    }
+
+    /// An operand that a model repeats first, as ONNX's Expand does, which arithmetic repeats by itself.
+    fn repeated(&mut self, k: usize) -> bool {
+        let Op::Binary(op) = self.graph.nodes[k].op else { return false };
+        let inputs = self.inputs(k).to_vec();
+        (0..inputs.len()).any(|side| {
+            let Some(Node { op: Op::Binary(Binary::Mul), inputs: factors, .. }) =
+                self.origin(inputs[side]).map(|m| &self.graph.nodes[m])
+            else {
+                return false;
+            };
+            if !self.graph.constant(factors[1]).is_some_and(|values| values.iter().all(|&value| value == 1.0)) {
+                return false;
+            }
+            let mut shorter = inputs.clone();
+            shorter[side] = factors[0];
+            self.replace(k, Op::Binary(op), &shorter)
+        })
+    }
+
+    /// a / sqrt(b + c) with a positive constant c is a product with one function of b + c: the divisor of a normalisation.
+    fn over_root(&mut self, k: usize, a: TensorId, b: TensorId) -> bool {
+        let made = |pass: &Self, id: TensorId| pass.origin(id).map(|m| pass.graph.nodes[m].clone());
+        let Some(Node { op: Op::Unary(Unary::Sqrt), inputs: root, .. }) = made(self, b) else { return false };
+        let Some(Node { op: Op::Binary(Binary::Add), inputs: sum, .. }) = made(self, root[0]) else { return false };
+        let positive = |id: &TensorId| {
+            self.graph.constant(*id).is_some_and(|values| values.iter().all(|value| *value > 0.0 && value.is_finite()))
+        };
+        if !sum.iter().any(positive) {
+            return false;
+        }
+        let Some(inverse) = self.before(k, Op::Unary(Unary::Power(-0.5)), &[root[0]]) else { return false };
+        self.replace(k + 1, Op::Binary(Binary::Mul), &[a, inverse])
     }
 
     /// A constant divided by a tensor is the tensor's reciprocal times the constant.

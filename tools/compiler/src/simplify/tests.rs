@@ -921,16 +921,228 @@ fn columns_beyond_the_hardware_become_lines() {
     assert!(turned.iter().zip(&whole[0]).all(|(a, b)| (a - b).abs() <= 1e-4 * (1.0 + b.abs())));
 }
 
-/// Neighbours would be on another line.
-#[test]
-fn columns_of_windows_stay_in_their_line() {
+/// A window over more columns than the hardware has.
+fn over_columns(op: Op, input: [usize; 2], kernels: usize) -> (Graph, Graph) {
     let mut builder = Builder(Graph::new("test"));
-    let x = builder.0.input("x", &[1, 2, 1, 9000]).unwrap();
-    let pool = Op::Pool(Pool::new(PoolKind::Max, [1, 3]));
-    let y = builder.node(pool, &[x]);
+    let [channels, columns] = input;
+    let x = builder.0.input("x", &[1, channels, 1, columns]).unwrap();
+    let relu = builder.unary(Unary::Relu, x);
+    let taps = match &op {
+        Op::Convolution(conv) | Op::Deconvolution(conv, _) => conv.kernel[1],
+        _ => 0,
+    };
+    let weights = (0..kernels * channels * taps).map(|k| ((k * 7 + 3) % 11) as f32 * 0.1 - 0.5).collect();
+    let shape =
+        if matches!(op, Op::Deconvolution(..)) { [channels, kernels, 1, taps] } else { [kernels, channels, 1, taps] };
+    let y = if taps == 0 {
+        builder.node(op, &[relu])
+    } else {
+        let weights = builder.constant(&shape, weights);
+        let bias = builder.constant(&[kernels], (0..kernels).map(|k| k as f32 - 0.5).collect());
+        builder.node(op, &[relu, weights, bias])
+    };
+    let y = builder.unary(Unary::Relu, y);
     builder.0.outputs.push(y);
+    let mut folded = builder.0.clone();
+    simplify_ends(&mut folded);
+    (builder.0, folded)
+}
+
+/// Copies put the neighbours of a line beside it.
+#[test]
+fn windows_over_too_many_columns_read_lines() {
+    let convolution = |taps: usize, stride: usize, apart: usize, [left, right]: [usize; 2]| Convolution {
+        group: 1,
+        kernel: [1, taps],
+        stride: [1, stride],
+        dilation: [1, apart],
+        padding: Padding { left, right, ..Padding::default() },
+    };
+    let same = |taps: usize, apart: usize| Op::Convolution(convolution(taps, 1, apart, [taps / 2 * apart; 2]));
+    let pool = Op::Pool(Pool { stride: [1, 4], ..Pool::new(PoolKind::Max, [1, 4]) });
+    let up = |taps: usize, stride: usize, pads: [usize; 2], more: usize| {
+        Op::Deconvolution(convolution(taps, stride, 1, pads), [0, more])
+    };
+    for (op, columns) in [
+        (same(3, 1), 9000),
+        (same(11, 4), 10_000),
+        (Op::Convolution(convolution(5, 2, 1, [2, 1])), 20_000),
+        (Op::Convolution(convolution(5, 2, 1, [0, 0])), 12_000),
+        (Op::Convolution(convolution(8, 1, 2, [14, 0])), 16_000),
+        (pool, 12_000),
+        (up(4, 2, [1, 1], 0), 5000),
+        (up(16, 8, [4, 4], 0), 2000),
+        (up(2, 2, [0, 0], 0), 9000),
+        (up(3, 2, [1, 1], 1), 8000),
+    ] {
+        let what = format!("{op:?} of {columns}");
+        let (whole, folded) = over_columns(op, [3, columns], 2);
+        folded.check().unwrap();
+        let widest =
+            |graph: &Graph| graph.tensors.iter().filter_map(|tensor| tensor.nchw().map(|shape| shape[3])).max();
+        assert!(widest(&folded) <= Some(8192), "{what}: {:?}", widest(&folded));
+        let input: Vec<f32> = (0..3 * columns).map(|k| X[k * 5 % 8] + (k % 97) as f32 * 0.01).collect();
+        let run = |graph: &Graph| float::run(graph, std::slice::from_ref(&input), &mut |_, _| {}).unwrap().remove(0);
+        let (expected, found) = (run(&whole), run(&folded));
+        assert_eq!(expected.len(), found.len(), "{what}");
+        for (at, (a, b)) in expected.iter().zip(&found).enumerate() {
+            assert!((a - b).abs() <= 2e-5 * (1.0 + a.abs()), "{what}: {a} became {b} at {at}");
+        }
+    }
+}
+
+/// A maximum of neighbours beyond the ends of a line would need a value below all.
+#[test]
+fn other_windows_stay_in_their_line() {
+    let (_, graph) = over_columns(Op::Pool(Pool::new(PoolKind::Max, [1, 3])), [2, 9000], 0);
+    assert_eq!(ops(&graph), ["Relu", "MaxPool", "Relu"]);
+}
+
+/// The head of a detector of key points: two coordinates and a score of each, in groups of three channels.
+fn key_points(score: Unary) -> Graph {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 3, 4, 5]).unwrap();
+    let head = builder.conv(x, 12, 1);
+    let points = builder.node(Op::Reshape { shape: vec![1, 4, 3, 20] }, &[head]);
+    let part = |start: usize, count: usize| Op::Slice {
+        starts: vec![0, 0, start, 0],
+        steps: vec![1; 4],
+        lengths: vec![1, 4, count, 20],
+    };
+    let places = builder.node(part(0, 2), &[points]);
+    let anchors = builder.constant(&[1, 1, 2, 20], (0..40).map(|k| k as f32 * 0.5).collect());
+    let places = builder.both(Binary::Add, places, anchors);
+    let scores = builder.node(part(2, 1), &[points]);
+    let scores = builder.unary(score, scores);
+    let joined = builder.node(Op::Concat { axis: 2 }, &[places, scores]);
+    let y = builder.node(Op::Reshape { shape: vec![1, 12, 20] }, &[joined]);
+    builder.0.outputs.push(y);
+    builder.0
+}
+
+#[test]
+fn parts_of_groups_are_channels() {
+    let graph = simplified(key_points(Unary::Relu));
+    let four = graph.nodes.iter().filter(|node| graph.shape(node.output)[..] == [1, 4, 3, 20]).count();
+    assert_eq!(four, 0, "{:?}", ops(&graph));
+    assert_eq!(ops(&graph).iter().filter(|name| **name == "Reshape").count(), 1, "{:?}", ops(&graph));
+}
+
+/// The head of a detector with three anchors: `[1, 24, H, W]` is `[1, 3, H, W, 8]`, of which the last five are scores.
+#[test]
+fn scores_of_anchors_are_outputs_of_their_own() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 3, 4, 5]).unwrap();
+    let head = builder.conv(x, 24, 1);
+    let anchors = builder.node(Op::Reshape { shape: vec![1, 3, 8, 4, 5] }, &[head]);
+    let turned = builder.node(Op::Transpose { perm: vec![0, 1, 3, 4, 2] }, &[anchors]);
+    let all = builder.unary(Unary::Sigmoid, turned);
+    let part = |start: usize, count: usize| Op::Slice {
+        starts: vec![0, 0, 0, 0, start],
+        steps: vec![1; 5],
+        lengths: vec![1, 3, 4, 5, count],
+    };
+    let places = builder.node(part(0, 2), &[all]);
+    let grid = builder.constant(&[1, 3, 4, 5, 2], (0..120).map(|k| k as f32 * 4.0).collect());
+    let places = builder.both(Binary::Add, places, grid);
+    let sizes = builder.node(part(2, 2), &[all]);
+    let own = builder.constant(&[1, 3, 1, 1, 2], vec![10.0, 13.0, 16.0, 30.0, 33.0, 23.0]);
+    let sizes = builder.both(Binary::Mul, sizes, own);
+    let scores = builder.node(part(4, 4), &[all]);
+    let joined = builder.node(Op::Concat { axis: 4 }, &[places, sizes, scores]);
+    let y = builder.node(Op::Reshape { shape: vec![1, 60, 8] }, &[joined]);
+    builder.0.outputs.push(y);
+    let before = builder.0.clone();
     let mut graph = builder.0;
-    assert_eq!(simplify_ends(&mut graph), []);
+    let reshaped = simplify_ends(&mut graph);
+    graph.check().unwrap();
+    let parts: Vec<_> = reshaped.iter().map(|change| change.part.clone().unwrap()).collect();
+    let place = |part: &Joined| (part.axis, part.first, part.count);
+    assert_eq!(parts.iter().map(place).collect::<Vec<_>>(), [(2, 0, 2), (2, 2, 2), (2, 4, 4)]);
+    assert!(graph.nodes.iter().all(|node| graph.shape(node.output).len() <= 4 || is_end(&graph, node.output)));
+    let input: Vec<f32> = (0..60).map(|k| X[k % 8]).collect();
+    let whole = float::run(&before, std::slice::from_ref(&input), &mut |_, _| {}).unwrap();
+    let own = float::run(&graph, &[input], &mut |_, _| {}).unwrap();
+    for ((values, part), id) in own.iter().zip(&parts).zip(&graph.outputs) {
+        assert_eq!(graph.shape(*id), [1, 60, part.count]);
+        let expected = whole[0].chunks_exact(8).flat_map(|row| &row[part.first..part.first + part.count]);
+        assert!(values.iter().zip(expected).all(|(a, b)| (a - b).abs() <= 1e-4 * (1.0 + b.abs())));
+    }
+}
+
+/// Whether only moves are between a tensor and an output.
+fn is_end(graph: &Graph, id: TensorId) -> bool {
+    let ends = |user| {
+        let node = graph.node(user);
+        matches!(node.op, Op::Reshape { .. } | Op::Transpose { .. }) && is_end(graph, node.output)
+    };
+    graph.outputs.contains(&id) || graph.users(id).all(ends)
+}
+
+/// The coordinates of key points as a layer of the pixels of each channel.
+#[test]
+fn a_layer_of_pixels_is_a_convolution_of_each_channel() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 3, 16, 12]).unwrap();
+    let heat = builder.conv(x, 17, 1);
+    let rows = builder.node(Op::Reshape { shape: vec![1, 17, 192] }, &[heat]);
+    let turned = builder.node(Op::Transpose { perm: vec![0, 2, 1] }, &[rows]);
+    let pixels = builder.node(Op::Reshape { shape: vec![1, 192, 1, 17] }, &[turned]);
+    let layer = builder.conv(pixels, 6, 1);
+    let layer = builder.node(Op::Reshape { shape: vec![1, 6, 17] }, &[layer]);
+    let y = builder.node(Op::Transpose { perm: vec![0, 2, 1] }, &[layer]);
+    let bias = builder.constant(&[6], (0..6).map(|k| k as f32).collect());
+    let y = builder.both(Binary::Add, y, bias);
+    builder.0.outputs.push(y);
+    let graph = simplified(builder.0);
+    let group = |node: &crate::ir::Node| match node.op {
+        Op::Convolution(op) => Some(op.group),
+        _ => None,
+    };
+    assert_eq!(graph.nodes.iter().filter_map(group).collect::<Vec<_>>(), [1, 17]);
+}
+
+/// Blocks of 2 x 2 pixels as channels, with a channel's pixels beside one another, as PyTorch has them.
+#[test]
+fn blocks_become_channels_in_any_order() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 3, 6, 4]).unwrap();
+    let relu = builder.unary(Unary::Relu, x);
+    let six = builder.node(Op::Reshape { shape: vec![1, 3, 3, 2, 2, 2] }, &[relu]);
+    let turned = builder.node(Op::Transpose { perm: vec![0, 1, 3, 5, 2, 4] }, &[six]);
+    let y = builder.node(Op::Reshape { shape: vec![1, 12, 3, 2] }, &[turned]);
+    builder.0.outputs.push(y);
+    assert_eq!(ops(&simplified(builder.0)), ["Relu", "SpaceToDepth", "ChannelPermutation"]);
+}
+
+/// What a model repeats before a product, the product repeats.
+#[test]
+fn repeated_operands_are_read_once() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 3, 4, 4]).unwrap();
+    let gate = builder.node(Op::Pool(Pool::new(PoolKind::Max, [4, 4])), &[x]);
+    let ones = builder.constant(&[1, 1, 4, 4], vec![1.0; 16]);
+    let wide = builder.both(Binary::Mul, gate, ones);
+    let y = builder.both(Binary::Mul, x, wide);
+    builder.0.outputs.push(y);
+    let graph = simplified(builder.0);
+    assert_eq!(ops(&graph), ["MaxPool", "Mul"]);
+}
+
+/// Two functions of a reshaped tensor, as a comparison has them.
+#[test]
+fn functions_are_before_the_reshape_that_all_read() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 1, 4, 6]).unwrap();
+    let relu = builder.unary(Unary::Relu, x);
+    let turned = builder.node(Op::Reshape { shape: vec![1, 4, 6, 1] }, &[relu]);
+    let (above, negative) = (builder.unary(Unary::Step(0.5), turned), builder.unary(Unary::Neg, turned));
+    let below = builder.unary(Unary::Step(-0.5), negative);
+    let y = builder.both(Binary::Add, above, below);
+    builder.0.outputs.push(y);
+    let names = simplified(builder.0);
+    assert_eq!(ops(&names).last(), Some(&"Reshape"));
+    assert_eq!(ops(&names).iter().filter(|name| **name == "Reshape").count(), 1);
 }
 
 /// With one scale, scores beside the numbers of boxes would be 0.
