@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use crate::bounds::bounds_from;
 use crate::equalize::Sets;
 use crate::float;
-use crate::ir::{Graph, Op, PadMode, PoolKind, Range, Ranges, ResizeMode, TensorId, Unary};
+use crate::ir::{Binary, Graph, Node, Op, PadMode, PoolKind, Range, Ranges, ResizeMode, TensorId, Unary};
 pub use histogram::Method;
 use histogram::{Histogram, Summary, CHUNK};
 
@@ -288,7 +288,13 @@ fn derive(graph: &Graph, ranges: &mut Ranges) {
         }
         let limited = |user: crate::ir::NodeId| {
             let user = graph.node(user);
-            limits_values(&user.op).then(|| ranges.get(user.output).copied()).flatten()
+            let range = ranges.get(user.output).copied();
+            if limits_values(&user.op) {
+                return range;
+            }
+            range
+                .filter(|_| graph.inputs.contains(&x) && user.inputs[0] == x)
+                .and_then(|range| before(graph, user, range))
         };
         let all: Option<Vec<Range>> = graph.users(x).map(limited).collect();
         let range = all.and_then(|all| {
@@ -308,6 +314,29 @@ fn derive(graph: &Graph, ranges: &mut Ranges) {
     }
 }
 
+/// The range of an input of the network with which a sum or a product with constants has a range.
+fn before(graph: &Graph, node: &Node, range: Range) -> Option<Range> {
+    let Op::Binary(op) = node.op else { return None };
+    let values = graph.constant(*node.inputs.get(1)?)?;
+    let (low, high) = range.span;
+    let of = |end: f32| {
+        values.iter().map(move |value| match op {
+            Binary::Add => end - value,
+            Binary::Sub => end + value,
+            Binary::Mul => end / value,
+            Binary::Div => end * value,
+            _ => f32::NAN,
+        })
+    };
+    let ends = || of(low).chain(of(high));
+    let (least, most) = ends().fold((0f32, 0f32), |(least, most), end| (least.min(end), most.max(end)));
+    ends().all(f32::is_finite).then(|| {
+        let mut own = Range::of(least, most);
+        own.span = (least, most);
+        own
+    })
+}
+
 /// The magnitude from which on all functions of a tensor have their last value, within half a step of 8 bits. `None` if something
 /// else reads the tensor.
 fn level(graph: &Graph, id: TensorId) -> Option<f32> {
@@ -321,11 +350,41 @@ fn level(graph: &Graph, id: TensorId) -> Option<f32> {
     ends.filter(|_| !graph.outputs.contains(&id))?.into_iter().reduce(f32::max)
 }
 
-/// Completes the ranges of a graph. Those in `given` stay, and those of operators that only move or limit values are derived.
+/// Replaces the ranges of softmaxes that a quantized model gives by measured ones. Its integers reach to 1, and NVDLA's emulated softmax has
+/// half as many of them, because it has no zero point: the values of a softmax of many elements would be few steps.
+fn softmaxes(graph: &Graph, ranges: &mut Ranges, measured: &Ranges) {
+    let softmax = |node: &&Node| matches!(node.op, Op::Softmax { .. });
+    for id in graph.nodes.iter().filter(softmax).flat_map(|node| kept(graph, node.output)) {
+        if let (Some(given), Some(own)) = (ranges.get(id), measured.get(id)) {
+            if given.given && own.scale < given.scale && !graph.outputs.contains(&id) {
+                ranges.set(id, *own);
+            }
+        }
+    }
+}
+
+/// A tensor, and those that only keep its values one after another: it is moved, limited and rounded.
+pub(crate) fn kept(graph: &Graph, mut id: TensorId) -> Vec<TensorId> {
+    let mut all = vec![id];
+    loop {
+        let mut users = graph.users(id).map(|user| graph.node(user));
+        let (Some(user), None) = (users.next(), users.next()) else { return all };
+        if !keeps_values(&user.op) {
+            return all;
+        }
+        id = user.output;
+        all.push(id);
+    }
+}
+
+/// Completes the ranges of a graph. Those in `given` stay, but for those of softmaxes that are measured, and those of operators that only move or limit values are derived.
 /// Others come from `measured`, or are those that the operators allow (`bounds_from`). Sums of convolutions have no range if they are
 /// not measured: those that are possible are far larger than those that occur.
 pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Ranges {
     let mut ranges = given;
+    if let Some(measured) = measured {
+        softmaxes(graph, &mut ranges, measured);
+    }
     derive(graph, &mut ranges);
     if let Some(measured) = measured {
         for k in 0..graph.tensors.len() {

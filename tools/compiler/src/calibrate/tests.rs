@@ -42,6 +42,42 @@ fn parts_that_are_joined_have_the_range_of_the_whole() {
     assert_eq!(ranges.get(x).unwrap().span, (-64.0, 63.5));
 }
 
+/// The mean that a quantized model subtracts in real numbers leaves the range of its input known.
+#[test]
+fn an_input_before_a_rounded_sum_has_its_range() {
+    let mut graph = Graph::new("test");
+    let x = graph.input("x", &[1, 2, 2, 2]).unwrap();
+    let mean = graph.add_constant("mean", &[1, 2, 1, 1], vec![-100.0, -120.0]).unwrap();
+    let y = graph.add("y", Op::Binary(crate::ir::Binary::Add), &[x, mean], "y").unwrap();
+    let q = Quantization { scale: vec![1.0], zero_point: vec![-8], axis: None, limits: (-128, 127) };
+    graph.tensors[y.0].quantization = Some(q);
+    graph.outputs.push(y);
+    // -120 to 135, plus 100 and plus 120.
+    assert_eq!(complete(&graph, of_model(&graph), None).get(x).unwrap().span, (-20.0, 255.0));
+}
+
+/// The shares of many elements are far below 1, where the emulated softmax has half as many integers as a quantized model.
+#[test]
+fn samples_show_how_large_a_quantized_softmax_becomes() {
+    let mut graph = Graph::new("test");
+    let x = graph.input("x", &[1, 1000]).unwrap();
+    let shares = graph.add("softmax", Op::Softmax { axis: 1 }, &[x], "shares").unwrap();
+    let rounded = graph.add("rounded", Op::Unary(Unary::Clip(0.0, 255.0 / 256.0)), &[shares], "rounded").unwrap();
+    let q = Quantization { scale: vec![1.0 / 256.0], zero_point: vec![-128], axis: None, limits: (-128, 127) };
+    graph.tensors[rounded.0].quantization = Some(q);
+    let y = graph.add("y", Op::Binary(crate::ir::Binary::Mul), &[x, rounded], "y").unwrap();
+    graph.outputs.push(y);
+    let samples = [Ok(vec![sample(2.0)])];
+    let measured = measure(&graph, samples, Method::Max).unwrap();
+    let scale = |measured: Option<&Ranges>, id| complete(&graph, of_model(&graph), measured).get(id).unwrap().scale;
+    for id in [shares, rounded] {
+        // The model rounds 1.6 of its steps to 2.
+        let own = measured.get(shares).unwrap().scale;
+        assert!((own..1.25 * own).contains(&scale(Some(&measured), id)));
+        assert!(scale(Some(&measured), id) < 0.01 * scale(None, id));
+    }
+}
+
 /// A minimum or maximum with a constant beyond a quantized tensor's values is the constant, and the range has it.
 #[test]
 fn limits_beyond_a_quantized_tensor_have_their_own_range() {

@@ -5,6 +5,7 @@
 use nvdla_uapi::reg::values::Precision;
 
 use crate::bounds::Bounds;
+use crate::calibrate::kept;
 use crate::ir::Unary::{
     Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Softsign, Sqrt, XLogX,
 };
@@ -21,6 +22,8 @@ const STEEP: [ir::Unary; 16] =
 const COARSE: f64 = 0.02;
 /// The least number of steps that the values of a part of an output reach.
 const FEW_STEPS: f32 = 8.0;
+/// How much larger steps than a quantized model's are worth a warning.
+const LARGER: f32 = 1.5;
 /// Arguments at which the greatest value of a function is looked for.
 const SAMPLES: u32 = 256;
 /// The largest number of half precision.
@@ -108,8 +111,28 @@ pub(crate) fn doubts(
     }
     if precision != Precision::Fp16 {
         doubts.extend(coarse_parts(net));
+        doubts.extend(coarse_softmaxes(graph, net));
     }
     doubts
+}
+
+/// The softmaxes of a quantized model whose steps are larger than in the model, because they have no zero point.
+fn coarse_softmaxes<'a>(graph: &'a Graph, net: &'a Net) -> impl Iterator<Item = String> + 'a {
+    net.steps.iter().filter(|step| matches!(step.kind, Kind::Softmax(_))).filter_map(|step| {
+        let own = net.tensors[step.output].range?.scale;
+        graph.tensors.get(step.output)?;
+        let all = kept(graph, ir::TensorId(step.output));
+        let quantization = all.iter().find_map(|&id| graph.tensor(id).quantization.as_ref())?;
+        let &[scale] = &quantization.scale[..] else { return None };
+        let read = all.last().is_some_and(|&last| graph.users(last).next().is_some());
+        (read && own > LARGER * scale).then(|| {
+            format!(
+                "{:?} (softmax) has steps of {own}, and {scale} in the model: if its values are much smaller than 1, give samples \
+                 (--calibrate), which show how large they become",
+                graph.tensors[step.output].name
+            )
+        })
+    })
 }
 
 /// The parts of outputs whose values are few steps of the scale that all parts have: the scores beside the boxes of a detector.
