@@ -735,6 +735,41 @@ fn images_of_a_batch_are_deconvolved_alone() {
     }
 }
 
+/// The channels of each picture of a batch are joined.
+#[test]
+fn pictures_of_a_batch_are_joined_one_by_one() {
+    let mut builder = Builder::new("batch", 5);
+    let data = builder.graph.input("data", &[3, 4, 5, 6]).unwrap();
+    let parts = [7, 5].map(|kernels| builder.convolution_1x1(data, kernels).unwrap());
+    let joined = builder.add(Op::Concat { axis: 1 }, &parts).unwrap();
+    let made = builder.convolution_1x1(joined, 3).unwrap();
+    builder.graph.outputs.push(made);
+    let decibels = fp16_decibels(&builder.graph, 6);
+    assert!(decibels > 50.0, "{decibels} dB in fp16");
+    for config in Config::ALL {
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
+        check(&compiled, config, &mut Random::new(8), "joined pictures");
+    }
+}
+
+/// Maxima over windows of equal blocks, and over one window as large as the tensor with a stride beyond PDP's.
+#[test]
+fn large_maxima_are_exact() {
+    for (kernel, stride, input) in [
+        ([24, 24], [24, 24], [8, 24, 24]),
+        ([17, 19], [17, 19], [3, 17, 19]),
+        ([20, 10], [20, 10], [8, 41, 30]),
+        ([32, 16], [32, 8], [16, 64, 40]),
+        ([12, 3], [18, 16], [8, 12, 20]),
+        ([49, 1], [49, 1], [40, 49, 9]),
+    ] {
+        exact_and_near(input, |builder, data| {
+            let made = builder.convolution_1x1(data, input[0]).unwrap();
+            builder.add(Op::Pool(Pool { stride, ..Pool::new(PoolKind::Max, kernel) }), &[made]).unwrap()
+        });
+    }
+}
+
 /// Only activations are in buffers that a user can read.
 #[test]
 fn a_constant_is_no_output() {
@@ -1123,6 +1158,18 @@ fn emulated_functions_are_exact() {
             check(&compiled, config, &mut Random::new(8), "an emulated function");
         }
     }
+    // Scores near 0 have the steps that their range needs.
+    let mut builder = Builder::new("emulated", 7);
+    let data = builder.graph.input("data", &[1, 3, 9, 8]).unwrap();
+    let first = windows(&mut builder, data, 13, [3, 3], 1);
+    let scores = builder.add(Op::Unary(Unary::Sigmoid), &[first]).unwrap();
+    builder.graph.outputs.push(scores);
+    let mut known = ranges(&builder.graph);
+    known.set(scores, Range::of(0.0, 0.1));
+    let compiled = compile(&builder.graph, &known, &Options::new(&NV_SMALL)).unwrap();
+    let softmax = compiled.steps.net.tensors.iter().find(|tensor| tensor.name.ends_with("softmax")).unwrap();
+    assert!(softmax.range.unwrap().scale < 1.0 / 300.0, "{softmax:?}");
+    check(&compiled, &NV_SMALL, &mut Random::new(8), "small scores");
 }
 
 /// Winograd's mode: tensors without negative values, sums of two tensors, channels that do not fill atoms, no padding,
