@@ -52,7 +52,7 @@ def lenet():
 
 
 def divided(batch=1):
-    """Convolutions around a layer normalisation, which NVDLA has no unit for, and the largest elements at the end."""
+    """Convolutions around a layer normalisation, of whose variance nothing is known, and the largest elements at the end."""
     b = Builder(2)
     x = b.node("Relu", b.conv("x", 8, 32))
     x = b.node("Relu", b.conv(x, 32, 32))

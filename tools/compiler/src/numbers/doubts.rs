@@ -73,7 +73,12 @@ pub(crate) fn doubts(
     let error_of = |name: &String| tables.iter().find(|(table, _)| table == name).map_or(0.0, |(_, error)| *error);
     let mut unknown = Vec::new();
     for (node, unary) in unknown_arguments(graph, ranges, bounds) {
-        let Some(step) = net.steps.iter().find(|step| step.nodes.contains(&node.name)) else { continue };
+        // A node of the model may be several steps.
+        let computes = |step: &&Step| {
+            let table = |post: &PostOp| matches!(post, PostOp::Table(function, ..) if function.unary == unary);
+            step.nodes.contains(&node.name) && step.post_ops.iter().any(table)
+        };
+        let Some(step) = net.steps.iter().find(computes) else { continue };
         let name = &net.tensors[step.output].name;
         let error = error_of(name);
         unknown.push(name);
