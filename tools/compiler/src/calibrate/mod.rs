@@ -350,8 +350,8 @@ fn level(graph: &Graph, id: TensorId) -> Option<f32> {
     ends.filter(|_| !graph.outputs.contains(&id))?.into_iter().reduce(f32::max)
 }
 
-/// Replaces the ranges of softmaxes that a quantized model gives by measured ones. Its integers reach to 1, and NVDLA's emulated softmax has
-/// half as many of them, because it has no zero point: the values of a softmax of many elements would be few steps.
+/// Replaces the ranges of softmaxes that a quantized model gives by measured ones. Its integers reach to 1, and NVDLA's emulated
+/// softmax has half as many of them, because it has no zero point: the values of a softmax of many elements would be few steps.
 fn softmaxes(graph: &Graph, ranges: &mut Ranges, measured: &Ranges) {
     let softmax = |node: &&Node| matches!(node.op, Op::Softmax { .. });
     for id in graph.nodes.iter().filter(softmax).flat_map(|node| kept(graph, node.output)) {
@@ -377,9 +377,9 @@ pub(crate) fn kept(graph: &Graph, mut id: TensorId) -> Vec<TensorId> {
     }
 }
 
-/// Completes the ranges of a graph. Those in `given` stay, but for those of softmaxes that are measured, and those of operators that only move or limit values are derived.
-/// Others come from `measured`, or are those that the operators allow (`bounds_from`). Sums of convolutions have no range if they are
-/// not measured: those that are possible are far larger than those that occur.
+/// Completes the ranges of a graph. Those in `given` stay, but for those of softmaxes that are measured, and those of operators that only
+/// move or limit values are derived. Others come from `measured`, or are those that the operators allow (`bounds_from`). Sums of
+/// convolutions have no range if they are not measured: those that are possible are far larger than those that occur.
 pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Ranges {
     let mut ranges = given;
     if let Some(measured) = measured {

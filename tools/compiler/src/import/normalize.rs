@@ -7,6 +7,9 @@ use super::at::At;
 use super::reduce::{reduce, Reduction};
 use crate::ir::{Binary, Convolution, Op, Padding, TensorId, Unary};
 
+/// Added to the square of a norm or a deviation for which the operator has no epsilon.
+pub(super) const TINY: f32 = 1e-12;
+
 /// Over what a mean is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Over<'a> {
@@ -71,6 +74,14 @@ pub(super) fn normalize(
     let inverse = to.emit(Op::Unary(Unary::Power(-0.5)), &[variance])?;
     let y = to.emit(Op::Binary(Binary::Mul), &[difference, inverse])?;
     Ok(Normalized { y, mean: centre, inverse })
+}
+
+/// A tensor divided by its norm along an axis. The sum of squares is their mean times their number.
+pub(super) fn unit(to: &mut At<'_>, x: TensorId, axis: usize) -> Result<TensorId, String> {
+    let count = to.graph.shape(x)[axis] as f32;
+    let y = normalize(to, x, Over::Axes(&[axis]), false, TINY)?.y;
+    let factor = to.constant(&[], vec![1.0 / count.sqrt()])?;
+    scaled(to, y, Some(factor), None)
 }
 
 /// The result times a scale, plus a bias, each of which may be missing.

@@ -27,18 +27,25 @@ impl Pass<'_> {
         (at, moves)
     }
 
+    /// The index of each element of a tensor of so many elements, where moves bring it.
+    fn moved_indices(&self, x: TensorId, moves: &[usize], elements: usize) -> Option<Vec<f32>> {
+        let (mut of, mut values) = (self.graph.shape(x), indices(elements)?);
+        for &m in moves {
+            let to = self.graph.shape(self.output(m));
+            values = crate::float::apply(&self.graph.nodes[m].op, &[(of, &values)], to);
+            of = to;
+        }
+        Some(values)
+    }
+
     /// The channels of each element along an axis of a tensor that moves make of `[1, C, …]`, as the first channel of each group and the
     /// distance between a group's channels; `None` if they are not the same at all pixels.
     fn groups(&self, x: TensorId, moves: &[usize], axis: usize) -> Option<(Vec<usize>, usize)> {
         let shape = self.graph.shape(x);
         let &[1, channels, ref pixels @ ..] = shape else { return None };
         let pixels: usize = pixels.iter().product();
-        let (mut of, mut values) = (shape, indices(channels * pixels)?);
-        for &m in moves {
-            let to = self.graph.shape(self.output(m));
-            values = crate::float::apply(&self.graph.nodes[m].op, &[(of, &values)], to);
-            of = to;
-        }
+        let values = self.moved_indices(x, moves, channels * pixels)?;
+        let of = moves.last().map_or(shape, |&m| self.graph.shape(self.output(m)));
         let (count, inner) = (of[axis], of[axis + 1..].iter().product::<usize>());
         let mut groups: Vec<usize> = Vec::new();
         let mut apart = None;
@@ -197,13 +204,7 @@ impl Pass<'_> {
             return false;
         }
         // The moves exchange channels and pixels.
-        let Some(mut values) = indices(elements) else { return false };
-        let mut of = self.graph.shape(x);
-        for &m in &moves {
-            let to = self.graph.shape(self.output(m));
-            values = crate::float::apply(&self.graph.nodes[m].op, &[(of, &values)], to);
-            of = to;
-        }
+        let Some(values) = self.moved_indices(x, &moves, elements) else { return false };
         let source = |at: usize| at % channels * pixels + at / channels;
         if values.iter().enumerate().any(|(at, &value)| value as usize != source(at)) {
             return false;
@@ -233,8 +234,8 @@ impl Pass<'_> {
         self.replace(k + 3, Op::Reshape { shape: vec![1, kernels, 1, channels] }, &[value])
     }
 
-    /// The groups of a reshape from `[1, G * K, …]` to `[1, G, K, …]`: what is reshaped, and the number of groups.
-    fn grouped(&self, id: TensorId) -> Option<(TensorId, usize)> {
+    /// The tensor `[1, G * K, …]` that a reshape gives as `[1, G, K, …]`.
+    fn grouped(&self, id: TensorId) -> Option<TensorId> {
         let node = &self.graph.nodes[self.origin(id)?];
         let (Op::Reshape { .. }, x) = (&node.op, node.inputs[0]) else { return None };
         let (&[1, channels, ref pixels @ ..], &[1, groups, each, ref inner @ ..]) =
@@ -243,7 +244,7 @@ impl Pass<'_> {
             return None;
         };
         let same = channels == groups * each && pixels.iter().product::<usize>() == inner.iter().product::<usize>();
-        (same && groups > 1 && each > 1 && !inner.is_empty()).then_some((x, groups))
+        (same && groups > 1 && each > 1 && !inner.is_empty()).then_some(x)
     }
 
     /// A part of each group of channels is a choice of channels, and a concatenation of such parts is one of channels in another order.
@@ -256,7 +257,7 @@ impl Pass<'_> {
         let shape = self.graph.shape(y).to_vec();
         match self.graph.nodes[k].op.clone() {
             Op::Slice { starts, steps, lengths } => {
-                let Some((x, _)) = self.grouped(inputs[0]) else { return false };
+                let Some(x) = self.grouped(inputs[0]) else { return false };
                 let whole = self.graph.shape(inputs[0]);
                 let stays = |axis: usize| lengths[axis] == whole[axis] && steps[axis] == 1;
                 if !(3..whole.len()).all(stays) {

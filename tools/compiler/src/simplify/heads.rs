@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::moves::same_extents;
+use super::moves::{same_axis, same_extents};
 use super::outer::{end_at, is_move, quantized, Joined, Move, Reshaped};
 use super::pass::{prune, simplify};
 use crate::bounds::{bounds, Bounds};
@@ -120,33 +120,27 @@ fn split(graph: &mut Graph, k: usize) -> Option<Vec<Reshaped>> {
     {
         return None;
     }
-    let (mut along, mut count) = (axis, graph.shape(joined).to_vec());
+    let (mut parts, mut axis, mut whole) = (parts, axis, graph.shape(joined).to_vec());
     if let Some((perm, _)) = &turned {
-        along = perm.iter().position(|&from| from == axis)?;
-        count = perm.iter().map(|&from| count[from]).collect();
+        axis = perm.iter().position(|&from| from == axis)?;
+        whole = perm.iter().map(|&from| whole[from]).collect();
     }
-    let place = |shape: &[usize], axis: usize| (shape[..axis].iter().product::<usize>(), shape[axis]);
-    let behind = match merged {
-        Some(merged) => {
-            let shape = graph.shape(merged);
-            Some((0..shape.len()).find(|&axis| place(shape, axis) == place(&count, along))?)
-        }
+    // All that may fail is before the first node is added.
+    let merged = match merged {
+        Some(merged) => Some((merged, same_axis(graph.shape(merged), &whole, axis)?)),
         None => None,
     };
-    let mut parts = parts;
     if let Some((perm, turned)) = turned {
         parts = parts.iter().map(|&id| transposed(graph, id, &perm, turned)).collect();
     }
-    if let (Some(merged), Some(behind)) = (merged, behind) {
-        let mut made = Vec::new();
-        for id in parts {
+    if let Some((merged, behind)) = merged {
+        for id in &mut parts {
             let mut shape = graph.shape(merged).to_vec();
-            shape[behind] = graph.shape(id)[along];
-            made.push(before(graph, id, Op::Reshape { shape: shape.clone() }, shape, merged));
+            shape[behind] = graph.shape(*id)[axis];
+            *id = before(graph, *id, Op::Reshape { shape: shape.clone() }, shape, merged);
         }
-        (parts, along) = (made, behind);
+        axis = behind;
     }
-    let axis = along;
     let of = graph.tensor(output).name.clone();
     let mut first = 0;
     let mut heads = Vec::new();

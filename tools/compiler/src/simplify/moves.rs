@@ -28,6 +28,12 @@ pub(super) fn same_extents(a: &[usize], b: &[usize]) -> bool {
     extents(a) == extents(b)
 }
 
+/// The axis of a reshaped tensor that is an axis of the other shape: it has as many elements, and as many are before it.
+pub(super) fn same_axis(reshaped: &[usize], shape: &[usize], axis: usize) -> Option<usize> {
+    let place = |shape: &[usize], axis: usize| (shape[..axis].iter().product::<usize>(), shape[axis]);
+    (0..reshaped.len()).find(|&at| place(reshaped, at) == place(shape, axis))
+}
+
 impl Pass<'_> {
     /// Merges two reshapes or two transpositions, and replaces transpositions that only move dimensions of 1.
     pub(super) fn merge_moves(&mut self, k: usize) -> bool {
@@ -103,11 +109,11 @@ impl Pass<'_> {
         after: &[usize],
     ) -> Option<TensorId> {
         let elements: usize = after.iter().product();
-        let ones = vec![1.0; elements];
         let repeat = Op::Binary(Binary::Mul);
         if elements > MAX_CONSTANT || crate::ir::infer::infer(&repeat, &[shape, after]).as_deref() != Ok(after) {
             return None;
         }
+        let ones = vec![1.0; elements];
         let mut all = crate::float::apply(&repeat, &[(shape, values), (after, &ones)], after);
         let mut own = before.to_vec();
         if let &[1, channels, ref pixels @ ..] = before {
@@ -160,10 +166,7 @@ impl Pass<'_> {
                 if same_extents(&before, &after) {
                     return false;
                 }
-                // The reshape keeps an axis if the numbers of elements before and behind the axis stay the same.
-                let place = |shape: &[usize], axis: usize| (shape[..axis].iter().product::<usize>(), shape[axis]);
-                let wanted = place(&after, axis);
-                let Some(axis) = (0..before.len()).find(|&axis| place(&before, axis) == wanted) else { return false };
+                let Some(axis) = same_axis(&before, &after, axis) else { return false };
                 Op::Softmax { axis }
             }
             (op, _) => op.clone(),
@@ -263,8 +266,8 @@ impl Pass<'_> {
         self.replace(at + 1, Op::Transpose { perm }, &[inner])
     }
 
-    /// pad(reshape(x)) becomes reshape(pad(x)), and the same for slices and for functions, if the reshape keeps the axes that are padded or cut. So a
-    /// picture without a batch is padded as one with a batch, and only the part of a tensor that is needed is moved. Two
+    /// pad(reshape(x)) becomes reshape(pad(x)), and the same for slices and for functions, if the reshape keeps the axes that are padded
+    /// or cut. So a picture without a batch is padded as one with a batch, and only the part of a tensor that is needed is moved. Two
     /// transpositions with a reshape between them that adds dimensions of 1 become adjacent.
     pub(super) fn sink_reshapes(&mut self, k: usize) -> bool {
         if matches!(self.graph.nodes[k].op, Op::Binary(_)) {
@@ -284,9 +287,7 @@ impl Pass<'_> {
         let turned = |pass: &Self, id: TensorId| {
             pass.origin(id).is_some_and(|maker| matches!(pass.graph.nodes[maker].op, Op::Transpose { .. }))
         };
-        // The axis before with as many elements, and as many before them.
-        let place = |shape: &[usize], axis: usize| (shape[..axis].iter().product::<usize>(), shape[axis]);
-        let axis = |at: usize| (0..before.len()).find(|&axis| place(&before, axis) == place(&after, at));
+        let axis = |at: usize| same_axis(&before, &after, at);
         let op = match &self.graph.nodes[k].op {
             Op::Pad { mode, before: first, after: last } => {
                 let mut pads = [vec![0; before.len()], vec![0; before.len()]];

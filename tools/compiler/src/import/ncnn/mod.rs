@@ -149,9 +149,11 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
         let outputs = outputs.map(|outputs| outputs.into_iter().map(Some).collect::<Vec<_>>());
         let outputs = outputs.unwrap_or_else(|refusal| {
             if needed {
-                let known = layer.bottoms.iter().zip(&inputs).filter(|(_, blob)| blob.is_some());
-                let made = known.filter(|(_, blob)| blob.is_some_and(|blob| reader.graph.producer(blob.id).is_some()));
-                offers.extend(made.map(|(bottom, _)| (*bottom).to_owned()).filter(|_| refusal.is_some()));
+                let made = |blob: &Option<Blob>| blob.is_some_and(|blob| reader.graph.producer(blob.id).is_some());
+                if refusal.is_some() {
+                    let before = layer.bottoms.iter().zip(&inputs).filter(|(_, blob)| made(blob));
+                    offers.extend(before.map(|(bottom, _)| (*bottom).to_owned()));
+                }
                 refusals.extend(refusal);
             } else {
                 unknown = unknown.or(Some(layer.name));

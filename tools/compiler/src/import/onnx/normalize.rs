@@ -5,11 +5,8 @@
 use super::convert::{axes, axis};
 use super::reader::{Node, Reader, TensorValue};
 use crate::import::at::At;
-use crate::import::normalize::{normalize, scaled, Over};
+use crate::import::normalize::{normalize, scaled, unit, Over, TINY};
 use crate::ir::{Op, TensorId};
-
-/// Added to the square of a norm or a deviation for which the operator has no epsilon.
-const TINY: f32 = 1e-12;
 
 impl Reader {
     /// A normalisation. Layer normalisation has its mean and the reciprocal of its deviation as further outputs.
@@ -66,16 +63,11 @@ impl Reader {
                 Ok(vec![normalize(&mut to, x, Over::Axes(&over), true, TINY)?.y])
             }
             "LpNormalization" => {
-                let over = [axis(n.int("axis", -1), given.len())?];
+                let along = axis(n.int("axis", -1), given.len())?;
                 if n.int("p", 2) != 2 {
                     return Err(format!("the norm with a power of {}", n.int("p", 2)));
                 }
-                // The sum of squares is their mean times their number.
-                let count = given[over[0]] as f32;
-                let mut to = At { graph: &mut self.graph, node: &n.name };
-                let y = normalize(&mut to, x, Over::Axes(&over), false, TINY)?.y;
-                let factor = to.constant(&[], vec![1.0 / count.sqrt()])?;
-                Ok(vec![scaled(&mut to, y, Some(factor), None)?])
+                Ok(vec![unit(&mut At { graph: &mut self.graph, node: &n.name }, x, along)?])
             }
             _ => {
                 let over: Vec<usize> = (axis(n.int("axis", -1), given.len())?..given.len()).collect();

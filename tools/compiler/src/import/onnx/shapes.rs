@@ -129,16 +129,14 @@ impl Reader {
             }
             "Pad" => self.pad(n, x, inputs),
             "CenterCropPad" => self.center(n, x, inputs),
-            "Gather" => {
+            "Gather" | "GatherND" => {
                 let Some(TensorValue::Integers(indices)) = inputs.get(1) else {
                     return Err("its indices are not constant".to_owned());
                 };
-                self.gather(n, x, axis(n.int("axis", 0), shape.len())?, &indices.values, &indices.shape)
-            }
-            "GatherND" => {
-                let Some(TensorValue::Integers(indices)) = inputs.get(1) else {
-                    return Err("its indices are not constant".to_owned());
-                };
+                if n.proto.op_type == "Gather" {
+                    let at = axis(n.int("axis", 0), shape.len())?;
+                    return self.gather(n, x, at, &indices.values, &indices.shape);
+                }
                 match (indices.shape.split_last(), n.int("batch_dims", 0)) {
                     (Some((1, outer)), 0) if !shape.is_empty() => self.gather(n, x, 0, &indices.values, outer),
                     _ => Err(format!("indices of the shape {:?} for several dimensions", indices.shape)),

@@ -7,12 +7,9 @@ use super::reader::Reader;
 use super::value::{axis, Operands, Value};
 use crate::import::at::At;
 use crate::import::choice::{compare, inverse, select, sign, Comparison};
-use crate::import::normalize::{normalize, scaled, Over};
+use crate::import::normalize::unit;
 use crate::import::reduce::{reduce, Reduction};
 use crate::ir::{Binary, Op, Pool, PoolKind, TensorId, Unary};
-
-/// The square of the least norm by which a vector is divided.
-const SQUARED_EPSILON: f32 = 1e-12;
 
 impl Reader<'_> {
     pub(super) fn arithmetic(&mut self, o: &Operator<'_>, n: &str, x: &Operands) -> Result<Value, String> {
@@ -138,15 +135,11 @@ impl Reader<'_> {
             "RSQRT" => self.emit(n, Op::Unary(Unary::Power(-0.5)), &[value.id])?,
             "L2_NORMALIZATION" => {
                 let value = self.ordered(n, &value, true)?;
-                let shape = self.graph.shape(value.id).to_vec();
+                let shape = self.graph.shape(value.id);
                 if !matches!(shape.len(), 2 | 4) {
                     return Err(format!("the norm of {shape:?}"));
                 }
-                let mut to = At { graph: &mut self.graph, node: n };
-                let id = normalize(&mut to, value.id, Over::Axes(&[1]), false, SQUARED_EPSILON)?.y;
-                // The sum of squares is their mean times their number.
-                let factor = to.constant(&[], vec![1.0 / (shape[1] as f32).sqrt()])?;
-                let id = scaled(&mut to, id, Some(factor), None)?;
+                let id = unit(&mut At { graph: &mut self.graph, node: n }, value.id, 1)?;
                 return Ok(self.value(id, true));
             }
             "PRELU" => return self.prelu(n, &value, x.get(1)?),
