@@ -33,6 +33,7 @@ const OPERATORS: &[&str] = &[
     "Constant",
     "ConstantOfShape",
     "Conv",
+    "ConvInteger",
     "ConvTranspose",
     "Cos",
     "Cosh",
@@ -41,6 +42,7 @@ const OPERATORS: &[&str] = &[
     "DequantizeLinear",
     "Div",
     "Dropout",
+    "DynamicQuantizeLinear",
     "Einsum",
     "Elu",
     "Equal",
@@ -74,6 +76,7 @@ const OPERATORS: &[&str] = &[
     "LpNormalization",
     "LpPool",
     "MatMul",
+    "MatMulInteger",
     "Max",
     "MaxPool",
     "Mean",
@@ -144,7 +147,9 @@ const OPERATORS: &[&str] = &[
 /// Operators of ONNX Runtime's domain.
 const MICROSOFT: &[&str] = &[
     "DequantizeLinear",
+    "DynamicQuantizeMatMul",
     "Gelu",
+    "MatMulIntegerToFloat",
     "QGemm",
     "QLinearAdd",
     "QLinearAveragePool",
@@ -199,10 +204,6 @@ pub(super) fn why_not(operator: &str) -> String {
             "NVDLA computes no indices; leave it to the application, and name the tensor before it as an output"
                 .to_owned()
         }
-        "DynamicQuantizeLinear" | "ConvInteger" | "MatMulInteger" => {
-            "scales that are measured while the network runs are not supported; quantize the model statically"
-                .to_owned()
-        }
         _ => "the operator is not supported".to_owned(),
     }
 }
@@ -223,10 +224,19 @@ impl Reader {
         let operator = n.proto.op_type.as_str();
         if n.proto.domain == "com.microsoft" && operator != "Gelu" && operator != "QuickGelu"
             || operator.starts_with("QLinear")
-            || operator.ends_with("QuantizeLinear")
-            || operator == "DequantizeLinear"
+            || matches!(operator, "ConvInteger" | "DequantizeLinear" | "MatMulInteger" | "QuantizeLinear")
         {
             return self.quantized(n, inputs).map(|value| vec![value]);
+        }
+        if let Some(&TensorValue::Measured(id)) = inputs.first().filter(|_| MOVING.contains(&operator)) {
+            // Their zero is the real number 0.
+            let real: Vec<TensorValue> =
+                [TensorValue::Real(id)].into_iter().chain(inputs[1..].iter().cloned()).collect();
+            let measured = |output| match output {
+                TensorValue::Real(id) => TensorValue::Measured(id),
+                other => other,
+            };
+            return Ok(self.operator(n, &real)?.into_iter().map(measured).collect());
         }
         if let Some(TensorValue::Quantized(id, quantization)) = inputs.first() {
             if !MOVING.contains(&operator) {
@@ -297,6 +307,7 @@ impl Reader {
             }
             "Split" => self.split(n, inputs),
             "Range" => self.range(n, inputs).map(one),
+            "DynamicQuantizeLinear" => self.measured(n, inputs),
             _ => self.arithmetic(n, inputs).map(one),
         }
     }
@@ -306,7 +317,9 @@ impl Reader {
         match inputs.get(k) {
             Some(TensorValue::Real(id)) => Ok(*id),
             Some(TensorValue::Integers(integers)) => self.emit_constant(n, &integers.shape, integers.real()),
-            Some(TensorValue::Quantized(..)) => Err(format!("its input {k} has integers of a quantized model")),
+            Some(TensorValue::Quantized(..) | TensorValue::Measured(_)) => {
+                Err(format!("its input {k} has integers of a quantized model"))
+            }
             _ => Err(format!("its input {k} is missing")),
         }
     }

@@ -176,6 +176,11 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
                 reader.graph.tensors[id.0].quantization.get_or_insert_with(|| quantization.clone());
                 *id
             }
+            Some(TensorValue::Measured(_)) => {
+                return Err(malformed(format!(
+                    "the output {name:?} has integers whose scale is measured while the network runs"
+                )))
+            }
             Some(_) => return Err(malformed(format!("the output {name:?} does not depend on the inputs"))),
             None => return Err(malformed(format!("no node computes the output {name:?}"))),
         };
@@ -219,7 +224,7 @@ impl Reader {
                 self.graph.budget.spend(8 * integers.values.len() as u64, 0).map_err(refuse)?;
             }
             let Some(name) = node.proto.output.get(k).filter(|name| !name.is_empty()) else { continue };
-            if let TensorValue::Real(id) | TensorValue::Quantized(id, _) = value {
+            if let TensorValue::Real(id) | TensorValue::Quantized(id, _) | TensorValue::Measured(id) = value {
                 if id.0 >= before {
                     self.graph.tensors[id.0].name.clone_from(name);
                 }

@@ -6,10 +6,13 @@
 //! ([`crate::ir::Tensor::quantization`]), by which it is rounded. Its limits are a part of the network's function, because tools
 //! that quantize leave out a Relu or a Clip that ends where the integers end. So a [`Unary::Clip`] to the values of the least and
 //! the greatest integer makes the tensor. The lowering leaves it out where the hardware's integers end there, too.
+//!
+//! A network may also measure the scale of a tensor while it runs, so that a processor multiplies bytes, and multiplies the sums by that
+//! scale. NVDLA has the scales that samples show. So these integers stand for their real numbers, and the scale that is measured for 1.
 
 use super::convert::limits;
 use super::reader::{Node, Reader, TensorValue};
-use super::value::types;
+use super::value::{types, Integers};
 use crate::ir::{Binary, Op, Pool, PoolKind, Quantization, TensorId, Unary};
 
 impl Reader {
@@ -99,6 +102,7 @@ impl Reader {
     ) -> Result<TensorId, String> {
         let q = self.parameters(n, inputs, s, z)?;
         match inputs.get(x) {
+            Some(TensorValue::Measured(id)) if (&q.scale[..], &q.zero_point[..]) == (&[1.0], &[0]) => Ok(*id),
             Some(TensorValue::Quantized(id, own)) => {
                 let id = *id;
                 let mut read = Self::along(q, axis, self.graph.shape(id))?;
@@ -168,6 +172,28 @@ impl Reader {
         self.emit_constant(n, &bias.shape.clone(), values).map(Some)
     }
 
+    /// A tensor as integers whose scale is measured: the integers, the scale and the zero point.
+    pub(super) fn measured(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<Vec<TensorValue>, String> {
+        let x = self.real(n, inputs, 0)?;
+        let scale = self.emit_constant(n, &[], vec![1.0])?;
+        let zero = Integers { shape: Vec::new(), values: [0].into(), kind: types::UINT8 };
+        Ok(vec![TensorValue::Measured(x), TensorValue::Real(scale), TensorValue::Integers(zero)])
+    }
+
+    /// The integers of an input less their zero point, which is another input, as real numbers.
+    fn shifted(
+        &mut self,
+        n: &Node<'_>,
+        inputs: &[TensorValue],
+        [x, zero]: [usize; 2],
+        axis: i64,
+    ) -> Result<TensorId, String> {
+        let of = |k: usize| inputs.get(k).cloned().unwrap_or(TensorValue::Nothing);
+        let count = Self::list(inputs, zero)?.map_or(1, |zeros| zeros.len());
+        let ones = TensorValue::Real(self.emit_constant(n, &[count], vec![1.0; count])?);
+        self.dequantize(n, &[of(x), ones, of(zero)], [0, 1, 2], axis)
+    }
+
     pub(super) fn quantized(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorValue, String> {
         if n.int("block_size", 0) != 0 {
             return Err("scales per block are not supported".to_owned());
@@ -175,6 +201,24 @@ impl Reader {
         let axis = n.int("axis", 1);
         let (id, q) = match n.proto.op_type.as_str() {
             "DequantizeLinear" => return self.dequantize(n, inputs, [0, 1, 2], axis).map(TensorValue::Real),
+            "ConvInteger" => {
+                let (x, w) = (self.shifted(n, inputs, [0, 2], 1)?, self.shifted(n, inputs, [1, 3], 0)?);
+                return self.convolution(n, x, w, None).map(TensorValue::Real);
+            }
+            "MatMulInteger" => {
+                let (a, b) = (self.shifted(n, inputs, [0, 2], -2)?, self.shifted(n, inputs, [1, 3], -1)?);
+                return self.product(n, a, b, None).map(TensorValue::Real);
+            }
+            "MatMulIntegerToFloat" => {
+                let (a, b) = (self.dequantize(n, inputs, [0, 2, 4], -2)?, self.dequantize(n, inputs, [1, 3, 5], -1)?);
+                let bias = self.optional(n, inputs, 6)?;
+                return self.product(n, a, b, bias).map(TensorValue::Real);
+            }
+            "DynamicQuantizeMatMul" => {
+                let (a, b) = (self.real(n, inputs, 0)?, self.dequantize(n, inputs, [1, 2, 3], -1)?);
+                let bias = self.optional(n, inputs, 4)?;
+                return self.product(n, a, b, bias).map(TensorValue::Real);
+            }
             "QuantizeLinear" => {
                 let x = self.real(n, inputs, 0)?;
                 (x, Self::along(self.parameters(n, inputs, 1, 2)?, axis, self.graph.shape(x))?)

@@ -17,6 +17,8 @@ pub(super) enum TensorValue {
     Real(TensorId),
     /// The integers of a quantized model. The tensor has their real numbers.
     Quantized(TensorId, Quantization),
+    /// Integers whose scale the network measures while it runs. The tensor has their real numbers, and the scale counts as 1.
+    Measured(TensorId),
     /// Constant integers or booleans.
     Integers(Integers),
     /// A constant of real numbers without elements, or an omitted input.
@@ -152,7 +154,9 @@ impl Reader {
 
     pub(super) fn shape_of(&self, value: &TensorValue) -> Option<Vec<usize>> {
         match value {
-            TensorValue::Real(id) | TensorValue::Quantized(id, _) => Some(self.graph.shape(*id).to_vec()),
+            TensorValue::Real(id) | TensorValue::Quantized(id, _) | TensorValue::Measured(id) => {
+                Some(self.graph.shape(*id).to_vec())
+            }
             TensorValue::Integers(integers) => Some(integers.shape.clone()),
             TensorValue::Nothing | TensorValue::Unknown => None,
         }

@@ -250,6 +250,11 @@ impl<'a> Surveyor<'a> {
                     return Err(format!("the elements of its output {output:?} are booleans"));
                 }
             }
+            if let Some(TensorValue::Measured(_)) = self.reader.tensors.get(output) {
+                return Err(format!(
+                    "the scale of the integers of its output {output:?} is measured while the network runs"
+                ));
+            }
             let Some(Declared { kind, .. }) = self.declared.get(output.as_str()) else { continue };
             let real = matches!(*kind, types::FLOAT | types::FLOAT16);
             match self.reader.tensors.get(output) {
@@ -269,7 +274,7 @@ impl<'a> Surveyor<'a> {
         match self.reader.tensors.get(name) {
             Some(TensorValue::Real(id) | TensorValue::Quantized(id, _)) => self.reader.graph.constant(*id).is_some(),
             Some(TensorValue::Integers(_) | TensorValue::Nothing) => true,
-            Some(TensorValue::Unknown) | None => false,
+            Some(TensorValue::Measured(_) | TensorValue::Unknown) | None => false,
         }
     }
 

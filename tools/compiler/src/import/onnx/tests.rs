@@ -534,6 +534,71 @@ fn quantized_models_keep_their_scales() {
     assert_eq!((graph.nodes.len(), &last.scale[..], last.values()[0]), (5, &[0.25][..], (-32.0, 31.75)));
 }
 
+/// What `quantize_dynamic` of ONNX Runtime makes of a convolution and of a matrix product with weights of bytes: the network with the
+/// weights' real numbers.
+#[test]
+fn scales_that_the_network_measures_are_those_of_samples() {
+    let bytes = |name: &str, dims: &[i64], values: &[i32]| proto::Tensor {
+        dims: dims.into(),
+        data_type: 2,
+        int32_data: values.into(),
+        name: name.into(),
+        ..Default::default()
+    };
+    let measured = |input: &str, name: &str| {
+        let mut node = node("DynamicQuantizeLinear", &[input], name);
+        node.output.extend([format!("{name}_scale"), format!("{name}_zero")]);
+        node
+    };
+    let nodes = vec![
+        measured("conv", "q"),
+        node("ConvInteger", &["q", "v", "q_zero", "v_zero"], "sums"),
+        node("Cast", &["sums"], "numbers"),
+        node("Mul", &["q_scale", "v_scale"], "scale"),
+        node("Mul", &["numbers", "scale"], "c"),
+        node("Reshape", &["c", "rows"], "flat"),
+        measured("flat", "f"),
+        node("Transpose", &["f"], "turned"),
+        node("Transpose", &["turned"], "back"),
+        node("MatMulInteger", &["back", "m", "f_zero", "m_zeros"], "product"),
+        node("Cast", &["product"], "real"),
+        node("Mul", &["f_scale", "m_scales"], "scales"),
+        node("Mul", &["real", "scales"], "y"),
+    ];
+    let constants = vec![
+        bytes("v", &[2, 3, 1, 1], &[130, 120, 128, 5, 128, 255]),
+        bytes("v_zero", &[], &[128]),
+        tensor("v_scale", &[], &[0.5]),
+        integers("rows", &[4, -1]),
+        bytes("m", &[8, 2], &(0..16).map(|k| k * 13 % 256).collect::<Vec<_>>()),
+        bytes("m_zeros", &[2], &[100, 3]),
+        tensor("m_scales", &[2], &[0.125, 2.0]),
+    ];
+    let mut dynamic = model(nodes, constants, "y");
+    let file = dynamic.graph.as_mut().unwrap();
+    for cast in file.node.iter_mut().filter(|node| node.op_type == "Cast") {
+        cast.attribute = vec![proto::Attribute { name: "to".into(), i: 1, ..Default::default() }];
+    }
+    let graph = reads(&dynamic).unwrap();
+    // Nothing is rounded that samples do not round.
+    let rounded = graph.tensors.iter().filter(|tensor| tensor.constant.is_none() && tensor.quantization.is_some());
+    assert_eq!(rounded.count(), 0);
+    let x: Vec<f32> = (0..32).map(|k| (k * 7 % 11) as f32 - 5.0).collect();
+    let found = float::run(&graph, std::slice::from_ref(&x), &mut |_, _| {}).unwrap();
+    let sum = |at: usize| x[at] + x[16 + at];
+    let kernels = [2.0 - 8.0, -123.0 + 127.0].map(|sum: f32| sum * 0.5);
+    let c: Vec<f32> = (0..32).map(|at| kernels[at / 16] * sum(at % 16)).collect();
+    let weight = |row: usize, column: usize| {
+        let zero = [100.0, 3.0][column];
+        (((2 * row + column) * 13 % 256) as f32 - zero) * [0.125, 2.0][column]
+    };
+    let expected: Vec<f32> = (0..8).map(|at| (0..8).map(|k| c[at / 2 * 8 + k] * weight(k, at % 2)).sum()).collect();
+    assert_eq!(found, [expected]);
+    // The integers are none that an application could read.
+    dynamic.graph.as_mut().unwrap().output[0].name = "f".into();
+    assert!(reads(&dynamic).unwrap_err().to_string().contains("measured while the network runs"));
+}
+
 #[test]
 fn changed_bytes_are_a_consistent_model_or_an_error() {
     let attribute =
