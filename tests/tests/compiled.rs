@@ -564,6 +564,35 @@ fn resizes_whose_weights_repeat_are_exact() {
     }
 }
 
+/// Reshapes and transpositions of more elements than a matrix moves, in each order of channels, lines and columns, alone and several in
+/// a row, which are one move.
+#[test]
+fn channels_become_lines_and_columns() {
+    let turn = |perm: &[usize]| Op::Transpose { perm: perm.to_vec() };
+    let shape = |shape: &[usize]| Op::Reshape { shape: shape.to_vec() };
+    let cases = [
+        ([36, 1, 84], vec![turn(&[0, 2, 3, 1])]),
+        ([36, 9, 12], vec![turn(&[0, 2, 3, 1]), shape(&[1, 1, 108, 36])]),
+        ([24, 10, 30], vec![shape(&[1, 1, 240, 30])]),
+        ([24, 10, 30], vec![shape(&[1, 40, 6, 30])]),
+        ([24, 10, 30], vec![turn(&[0, 2, 1, 3])]),
+        ([24, 10, 30], vec![turn(&[0, 3, 2, 1])]),
+        ([24, 10, 30], vec![turn(&[0, 3, 1, 2])]),
+        ([24, 10, 30], vec![turn(&[0, 1, 3, 2]), shape(&[1, 1, 80, 90])]),
+        ([33, 1, 80], vec![shape(&[1, 33, 80]), turn(&[0, 2, 1]), shape(&[1, 1, 80, 33])]),
+        ([33, 80, 1], vec![shape(&[1, 33, 80]), turn(&[0, 2, 1])]),
+        ([1, 50, 60], vec![shape(&[1, 50, 60, 1])]),
+        ([5, 700, 1], vec![turn(&[0, 2, 1, 3]), turn(&[0, 2, 3, 1])]),
+    ];
+    for (input, moves) in cases {
+        exact_and_near(input, |builder, data| {
+            let first = builder.convolution_1x1(data, input[0]).unwrap();
+            let moved = moves.iter().fold(first, |from, op| builder.add(op.clone(), &[from]).unwrap());
+            builder.add(Op::Unary(Unary::Relu), &[moved]).unwrap()
+        });
+    }
+}
+
 /// Resizes along each axis in turn: by ratios whose blocks along both axes would be one large window, by weights of which no block
 /// repeats, by antialiasing, and of a region.
 #[test]

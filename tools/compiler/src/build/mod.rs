@@ -6,5 +6,6 @@ pub mod arithmetic;
 pub mod linear;
 pub mod moves;
 pub mod nodes;
+pub(crate) mod permute;
 pub(crate) mod resize;
 pub mod windows;

@@ -37,8 +37,9 @@ pub(crate) fn build(
     config: &'static Config,
 ) -> Result<Net, Unreadable> {
     let Known { bounds, limited, integers } = *known;
-    let mut builder =
-        Builder { graph, config, bounds, limited, net: Net::empty(graph, ranges, integers), refusals: Vec::new() };
+    let net = Net::empty(graph, ranges, integers);
+    let (left, refusals) = (HashSet::new(), Vec::new());
+    let mut builder = Builder { graph, config, bounds, limited, net, left, refusals };
     let live = live(graph);
     let mut refused = vec![false; graph.nodes.len()];
     for (index, node) in graph.nodes.iter().enumerate() {
@@ -136,6 +137,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) bounds: &'a [Bounds],
     limited: Option<&'a HashSet<TensorId>>,
     pub(crate) net: Net,
+    /// The moved tensors that only a later move reads, which computes both.
+    pub(super) left: HashSet<ir::TensorId>,
     refusals: Vec<Refusal>,
 }
 
@@ -269,8 +272,11 @@ impl Builder<'_> {
                 self.simple(node, Kind::Channels(from), Vec::new());
             }
             Op::Reshape { .. } => {
-                if !self.in_order(node) {
-                    self.linear_node(node, format!("{shape:?} as {:?}", graph.shape(node.output)))?;
+                let reason = format!("{shape:?} as {:?}", graph.shape(node.output));
+                if self.left.contains(&node.inputs[0]) {
+                    self.moved(node, reason)?;
+                } else if !self.in_order(node) {
+                    self.linear_node(node, reason).or_else(|reason| self.moved(node, reason))?;
                 }
             }
             Op::Transpose { perm } => {
@@ -279,10 +285,13 @@ impl Builder<'_> {
                 let stays = order.windows(2).all(|pair| pair[0] < pair[1]);
                 let last = perm.len().saturating_sub(2);
                 let turns = perm.len() >= 4 && perm[last..] == [last + 1, last] && perm[..last].is_sorted();
-                if turns && !stays {
+                let reason = format!("the order {perm:?} of {shape:?}");
+                if self.left.contains(&node.inputs[0]) {
+                    self.moved(node, reason)?;
+                } else if turns && !stays {
                     self.simple(node, Kind::Transpose, Vec::new());
                 } else if !(stays && self.in_order(node)) {
-                    self.linear_node(node, format!("the order {perm:?} of {shape:?}"))?;
+                    self.linear_node(node, reason).or_else(|reason| self.moved(node, reason))?;
                 }
             }
             Op::Pad { mode, before, after } => {
