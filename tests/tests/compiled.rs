@@ -14,8 +14,8 @@ use nvdla_compiler::evaluate::loss::Loss;
 use nvdla_compiler::float;
 use nvdla_compiler::import::model::Model;
 use nvdla_compiler::ir::{
-    Binary, Convolution, Coordinates, Graph, Op, PadMode, Padding, Pool, PoolKind, Quantization, Range, Ranges, Resize,
-    ResizeMode, Rounding, TensorId, Unary,
+    Binary, BlockOrder, Convolution, Coordinates, Graph, Op, PadMode, Padding, Pool, PoolKind, Quantization, Range,
+    Ranges, Resize, ResizeMode, Rounding, TensorId, Unary,
 };
 use nvdla_compiler::net::step::{Kind, Step};
 use nvdla_compiler::options::{Bytes, Optimize, Options, Winograd};
@@ -564,6 +564,18 @@ fn resizes_whose_weights_repeat_are_exact() {
     }
 }
 
+/// Blocks are written between the columns of a joined tensor, beside a convolution that does not wait for them.
+#[test]
+fn blocks_are_joined_in_place() {
+    chain([8, 5, 9], |builder, data| {
+        let wide = builder.convolution_1x1(data, 32).unwrap();
+        let blocks = builder.add(Op::DepthToSpace { block: [2, 2], order: BlockOrder::Dcr }, &[wide]).unwrap();
+        let other = builder.graph.input("other", &[1, 4, 10, 6]).unwrap();
+        let other = builder.convolution_1x1(other, 8).unwrap();
+        builder.add(Op::Concat { axis: 3 }, &[blocks, other]).unwrap()
+    });
+}
+
 /// Reshapes and transpositions of more elements than a matrix moves, in each order of channels, lines and columns, alone and several in
 /// a row, which are one move.
 #[test]
@@ -583,6 +595,9 @@ fn channels_become_lines_and_columns() {
         ([33, 80, 1], vec![shape(&[1, 33, 80]), turn(&[0, 2, 1])]),
         ([1, 50, 60], vec![shape(&[1, 50, 60, 1])]),
         ([5, 700, 1], vec![turn(&[0, 2, 1, 3]), turn(&[0, 2, 3, 1])]),
+        // More channels than become lines at once.
+        ([300, 1, 40], vec![turn(&[0, 2, 3, 1])]),
+        ([512, 1, 1], vec![shape(&[1, 1, 512, 1])]),
     ];
     for (input, moves) in cases {
         exact_and_near(input, |builder, data| {
@@ -591,6 +606,23 @@ fn channels_become_lines_and_columns() {
             builder.add(Op::Unary(Unary::Relu), &[moved]).unwrap()
         });
     }
+}
+
+/// An operand of three dimensions that has one channel, one column, or one element.
+#[test]
+fn operands_of_three_dimensions_repeat() {
+    exact_and_near([40, 1, 90], |builder, data| {
+        let first = builder.convolution_1x1(data, 40).unwrap();
+        let x = builder.add(Op::Reshape { shape: vec![1, 40, 90] }, &[first]).unwrap();
+        let part = |builder: &mut Builder, lengths: [usize; 3]| {
+            let op = Op::Slice { starts: vec![0; 3], steps: vec![1; 3], lengths: lengths.to_vec() };
+            builder.add(op, &[x]).unwrap()
+        };
+        let [line, column, one] = [[1, 1, 90], [1, 40, 1], [1, 1, 1]].map(|lengths| part(builder, lengths));
+        let product = builder.add(Op::Binary(Binary::Mul), &[line, column]).unwrap();
+        let sum = builder.add(Op::Binary(Binary::Add), &[product, one]).unwrap();
+        builder.add(Op::Binary(Binary::Sub), &[x, sum]).unwrap()
+    });
 }
 
 /// Resizes along each axis in turn: by ratios whose blocks along both axes would be one large window, by weights of which no block

@@ -8,7 +8,7 @@ use nvdla_uapi::desc::{
 use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::operand::Operands;
 use nvdla_uapi::layout::{pixel, precision, Extents};
-use nvdla_uapi::reg::values::{OperandMode, Precision};
+use nvdla_uapi::reg::values::{OperandMode, Precision, RubikMode};
 
 use super::list::NetworkOperation;
 use super::lists::Slot;
@@ -165,11 +165,15 @@ impl<'a> Collector<'a> {
                 self.read_cube(at, "src_data", &surface.src_data, op.in_precision, (1, 0));
                 self.write_cube(at, &surface.dst_data, op.out_precision, (1, 0));
             }
-            (Operation::Rubik(_), Surface::Rubik(surface)) => {
-                // Planes and cubes alternate; the descriptor gives their size.
+            (Operation::Rubik(op), Surface::Rubik(surface)) => {
+                // A contraction writes a cube. Otherwise planes and cubes alternate; the descriptor gives their size.
                 self.read(at, "src_data", &surface.src_data, u64::from(surface.src_data.size), Step::Completed);
                 let (cube, size) = (&surface.dst_data, u64::from(surface.dst_data.size));
-                self.push(at, "dst_data", true, cube, Pieces::plain(cube.offset.into(), size), Step::Completed);
+                if op.mode == RubikMode::Contract {
+                    self.write_cube(at, cube, op.precision, (1, 0));
+                } else {
+                    self.push(at, "dst_data", true, cube, Pieces::plain(cube.offset.into(), size), Step::Completed);
+                }
             }
             (Operation::Bdma(_), Surface::Bdma(surface)) => {
                 for transfer in surface.transfers.iter().take(surface.num_transfers.into()) {

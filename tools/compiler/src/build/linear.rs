@@ -184,12 +184,14 @@ impl Builder<'_> {
         debug_assert_eq!(like.iter().product::<u32>() as usize, shape.iter().product::<usize>());
         let whole = self.net.tensor(format!("{name} extended"), like, range);
         let extents = [&vec![1; shape.len() - self.graph.shape(small).len()], self.graph.shape(small)].concat();
-        if let [1, planes @ ..] = &extents[..] {
-            let own = self.net.tensors[small.0].shape;
-            if shape.len() == 4 && shape[0] == 1 && planes.iter().zip(own).all(|(&extent, own)| extent == own as usize)
-            {
-                return self.repeated(node, small.0, whole);
-            }
+        let planes = match extents[..] {
+            [1, c, h, w] => Some([c, h, w]),
+            [1, c, w] => Some([c, 1, w]),
+            _ => None,
+        };
+        let own = self.net.tensors[small.0].shape.map(|extent| extent as usize);
+        if shape[0] == 1 && planes == Some(own) {
+            return self.repeated(node, small.0, whole);
         }
         let zeros =
             Operand { tensor: 0, shape: shape.to_vec(), constant: Some(vec![0.0; shape.iter().product()].into()) };

@@ -10,7 +10,7 @@
 use crate::build::nodes::Builder;
 use crate::float;
 use crate::ir::{self, Op};
-use crate::net::step::{Convolution, Kind, Tensor};
+use crate::net::step::{Convolution, Kind, Tensor, TensorId};
 use crate::target::{LARGEST_EXTENT, MAX_FACTORS};
 
 /// The most elements of one channel. Each takes an atom in memory.
@@ -72,7 +72,7 @@ impl Builder<'_> {
     ///
     /// # Errors
     ///
-    /// `reason`, why it could not be computed otherwise.
+    /// `reason`, why it could not be computed otherwise, or why several moves cannot be computed.
     pub(super) fn moved(&mut self, node: &ir::Node, reason: String) -> Result<(), String> {
         if self.continues(node.output) {
             self.left.insert(node.output);
@@ -84,20 +84,27 @@ impl Builder<'_> {
             chain.extend(graph.producer(before).map(|maker| graph.node(maker)));
         }
         let x = chain.last().map_or(node.inputs[0], |first| first.inputs[0]);
-        let (Tensor { name, shape, range, .. }, after) =
-            (self.net.tensors[x.0].clone(), self.net.tensors[node.output.0].shape);
-        let elements = self.net.tensors[x.0].elements();
-        let kernels = after[0] as usize;
-        if elements > MOST_MOVED || kernels * kernels > MAX_FACTORS {
-            return Err(reason);
+        let reason = if chain.len() == 1 {
+            reason
+        } else {
+            let moves: Vec<String> = chain.iter().rev().map(|node| format!("{:?}", node.name)).collect();
+            format!("{:?} as {:?} by {}", graph.shape(x), graph.shape(node.output), moves.join(", "))
+        };
+        let (before, after) = (self.net.tensors[x.0].clone(), self.net.tensors[node.output.0].shape);
+        let elements = before.elements();
+        if elements > MOST_MOVED {
+            return Err(format!("{reason}, and {elements} elements are more than the {MOST_MOVED} that copies move"));
         }
         let mut from: Vec<f32> = (0..elements).map(|at| at as f32).collect();
         for node in chain.iter().rev() {
             from = float::apply(&node.op, &[(graph.shape(node.inputs[0]), &from)], graph.shape(node.output));
         }
+        let Tensor { name, shape: [channels, height, width], range, .. } = before;
         // A single column is a single line.
-        let [channels, height, width] = shape;
-        let mut at = if width == 1 { [channels, 1, height] } else { shape };
+        let mut at = [channels, height, width];
+        if width == 1 {
+            at = [channels, 1, height];
+        }
         let parts = parts(at, &from).ok_or_else(|| reason.clone())?;
         let mut made = vec![(Kind::Pixels, at)];
         for part in parts {
@@ -110,18 +117,21 @@ impl Builder<'_> {
             };
             made.push((kind, at));
         }
+        let [kernels, lines, columns] = after;
         if kernels > 1 {
-            let [kernels, lines, columns] = after;
+            if kernels as usize * kernels as usize > MAX_FACTORS {
+                return Err(format!("{reason}, and {kernels} lines are too many to become channels"));
+            }
             let conv = one_line_each(kernels as usize);
             made.push((Kind::Pixels, [1, kernels, lines * columns]));
             made.push((Kind::Convolution(Box::new(conv)), [kernels, 1, lines * columns]));
         }
         made.push((Kind::Pixels, after));
-        let spread = channels as usize * self.filled(1);
-        if made.iter().any(|(_, shape)| shape.iter().any(|&extent| extent > LARGEST_EXTENT))
-            || channels > 1 && spread > LARGEST_EXTENT as usize
-        {
-            return Err(reason);
+        if let Some((_, shape)) = made.iter().find(|(_, shape)| shape.iter().any(|&extent| extent > LARGEST_EXTENT)) {
+            return Err(format!("{reason}, which is moved as {shape:?}, and a cube has up to {LARGEST_EXTENT}"));
+        }
+        if parts[0] == Unfolded && height > 1 && width > 1 && channels > self.most_unfolded() {
+            return Err(format!("{reason}, and {channels} channels of {height} lines are too many to become lines"));
         }
         let mut current = x.0;
         for (kind, shape) in made {
@@ -132,12 +142,38 @@ impl Builder<'_> {
             let next = self.net.tensor(format!("{name} moved"), shape, range);
             match kind {
                 Kind::Convolution(conv) => self.convolve(node, *conv, current, next)?,
+                Kind::Spread(_) => self.unfolded(node, current, next),
                 kind => self.step(node, kind, &[current], Vec::new(), next),
             }
             current = next;
         }
         self.step(node, Kind::Same, &[current], Vec::new(), node.output.0);
         Ok(())
+    }
+
+    /// The most channels that become lines at once. Each begins at an atom.
+    fn most_unfolded(&self) -> u32 {
+        LARGEST_EXTENT / self.filled(1) as u32
+    }
+
+    /// The channels of each line as lines of one channel. Those of a single line are moved in parts if they are many.
+    fn unfolded(&mut self, node: &ir::Node, x: TensorId, output: TensorId) {
+        let Tensor { name, shape: [channels, height, width], range, .. } = self.net.tensors[x].clone();
+        let most = self.most_unfolded();
+        if channels <= most || height > 1 {
+            self.step(node, Kind::Spread([channels, 1]), &[x], Vec::new(), output);
+            return;
+        }
+        let mut lines = Vec::new();
+        for first in (0..channels).step_by(most as usize) {
+            let count = most.min(channels - first);
+            let part = self.net.tensor(format!("{name} part"), [count, 1, width], range);
+            self.step(node, Kind::Slice { start: [first, 0, 0], step: [1; 2] }, &[x], Vec::new(), part);
+            let made = self.net.tensor(format!("{name} lines"), [1, count, width], range);
+            self.step(node, Kind::Spread([count, 1]), &[part], Vec::new(), made);
+            lines.push(made);
+        }
+        self.step(node, Kind::Concat(1), &lines, Vec::new(), output);
     }
 }
 

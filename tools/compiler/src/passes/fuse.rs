@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use nvdla_uapi::config::Config;
 
+use crate::ir::Padding;
 use crate::net::step::{Combine, Convolution, Kind, Net, PostOp, Step, TensorId, Within};
 use crate::passes::apart::apart;
 use crate::target::LARGEST_KERNEL;
@@ -58,7 +59,9 @@ fn fold_reshapes(net: &mut Net) {
         let step = &net.steps[index];
         let (Kind::Convolution(conv), from) = (&step.kind, step.inputs[0]) else { continue };
         let [_, h, w] = net.tensors[from].shape;
-        if (h, w) != (1, 1) || conv.op.kernel != [1, 1] || conv.op.group != 1 {
+        // Around the tensor before, there would be other windows.
+        let padded = conv.op.padding != Padding::default();
+        if (h, w) != (1, 1) || conv.op.kernel != [1, 1] || conv.op.group != 1 || padded {
             continue;
         }
         let (mut source, mut nodes) = (from, Vec::new());
@@ -220,5 +223,22 @@ mod tests {
         apart.outputs.push(1);
         fuse(&mut apart, &NV_SMALL);
         assert_eq!(apart.steps.len(), 2);
+    }
+
+    /// A layer behind a flattening has kernels as large as the tensor before, unless it is padded.
+    #[test]
+    fn a_layer_reads_the_tensor_before_a_flattening() {
+        for (pad, kernel, shape) in [(0, [2, 3], [5, 1, 1]), (1, [1, 1], [5, 3, 3])] {
+            let padding = Padding { top: pad, left: pad, bottom: pad, right: pad };
+            let mut kind = convolution(24, 5, 1);
+            if let Kind::Convolution(conv) = &mut kind {
+                conv.op.padding = padding;
+            }
+            let steps = vec![step(Kind::Same, &[0], vec![], 1), step(kind, &[1], vec![], 2)];
+            let mut net = net(&[[4, 2, 3], [24, 1, 1], shape], steps);
+            fuse(&mut net, &NV_SMALL);
+            let Some(Kind::Convolution(conv)) = net.steps.last().map(|step| &step.kind) else { panic!() };
+            assert_eq!((conv.op.kernel, conv.op.padding), (kernel, padding));
+        }
     }
 }
