@@ -10,5 +10,6 @@ pub mod ncnn;
 mod normalize;
 pub mod onnx;
 pub mod options;
+mod recurrent;
 mod reduce;
 pub mod tflite;

@@ -52,6 +52,7 @@ const OPERATORS: &[&str] = &[
     "Flatten",
     "Floor",
     "Gather",
+    "GRU",
     "GatherND",
     "Gelu",
     "Gemm",
@@ -67,6 +68,7 @@ const OPERATORS: &[&str] = &[
     "ImageScaler",
     "InstanceNormalization",
     "LRN",
+    "LSTM",
     "LayerNormalization",
     "LeakyRelu",
     "Less",
@@ -96,6 +98,7 @@ const OPERATORS: &[&str] = &[
     "QLinearMatMul",
     "QuantizeLinear",
     "RMSNormalization",
+    "RNN",
     "Range",
     "Reciprocal",
     "ReduceL1",
@@ -199,7 +202,7 @@ pub(super) fn is_known(domain: &str, operator: &str) -> bool {
 /// Why an operator is not read.
 pub(super) fn why_not(operator: &str) -> String {
     match operator {
-        "LSTM" | "GRU" | "RNN" | "Loop" | "Scan" => "recurrence and control flow are not supported".to_owned(),
+        "Loop" | "Scan" => "loops are not supported".to_owned(),
         "ArgMax" | "ArgMin" | "TopK" | "NonMaxSuppression" | "NonZero" => {
             "NVDLA computes no indices; leave it to the application, and name the tensor before it as an output"
                 .to_owned()
@@ -305,6 +308,7 @@ impl Reader {
                 let outputs = self.normalization(n, inputs)?;
                 Ok(outputs.into_iter().map(TensorValue::Real).collect())
             }
+            "GRU" | "LSTM" | "RNN" => self.recurrent(n, inputs),
             "Split" => self.split(n, inputs),
             "Range" => self.range(n, inputs).map(one),
             "DynamicQuantizeLinear" => self.measured(n, inputs),

@@ -22,6 +22,7 @@ mod product;
 pub mod proto;
 mod quantized;
 mod reader;
+mod recurrent;
 mod reduce;
 mod resize;
 mod shapes;

@@ -112,6 +112,8 @@ pub struct Attribute {
     pub floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]
     pub ints: Vec<i64>,
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub strings: Vec<Bytes>,
     #[prost(string, tag = "21")]
     pub ref_attr_name: String,
 }

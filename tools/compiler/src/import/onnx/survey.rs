@@ -243,6 +243,9 @@ impl<'a> Surveyor<'a> {
 
     /// Refuses outputs of another type than the reader gives them.
     fn typed(&self, node: &Node<'_>) -> Result<(), String> {
+        if matches!(node.proto.op_type.as_str(), "GRU" | "LSTM" | "RNN") {
+            return Err("the processor computes its steps, one after another, sooner".to_owned());
+        }
         let booleans = ["Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "And", "Or", "Not"];
         for output in &node.proto.output {
             if let Some(TensorValue::Real(id)) = self.reader.tensors.get(output) {

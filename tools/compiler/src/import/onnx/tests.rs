@@ -599,6 +599,104 @@ fn scales_that_the_network_measures_are_those_of_samples() {
     assert!(reads(&dynamic).unwrap_err().to_string().contains("measured while the network runs"));
 }
 
+/// Recurrent layers in both directions beside plain loops, with a state that is given and with none.
+#[test]
+fn recurrent_layers_are_their_steps() {
+    const T: usize = 3;
+    const I: usize = 2;
+    const H: usize = 2;
+    fn sigmoid(x: f32) -> f32 {
+        1.0 / (1.0 + (-x).exp())
+    }
+    let numbers = |seed: u64, count: usize| {
+        let mut random = Random::new(seed);
+        (0..count).map(|_| random.real()).collect::<Vec<f32>>()
+    };
+    let attribute = |name: &str, i: i64, s: &str| proto::Attribute {
+        name: name.into(),
+        i,
+        s: s.to_owned().into(),
+        ..Default::default()
+    };
+    // The last is a GRU whose reset gate multiplies the state.
+    for (operator, gates, reset_last) in [("LSTM", 4, false), ("GRU", 3, true), ("RNN", 1, false), ("GRU", 3, false)] {
+        for given in [false, true] {
+            let mut layer = node(operator, &["s", "wi", "ri", "bi", "", if given { "h" } else { "" }], "all");
+            layer.output.push("last".into());
+            layer.attribute = vec![
+                attribute("direction", 0, "bidirectional"),
+                attribute("linear_before_reset", reset_last.into(), ""),
+            ];
+            let (w, r, b) =
+                (numbers(1, 2 * gates * H * I), numbers(2, 2 * gates * H * H), numbers(3, 2 * 2 * gates * H));
+            let h = numbers(4, 2 * H);
+            let constants = vec![
+                tensor("wi", &[2, (gates * H) as i64, I as i64], &w),
+                tensor("ri", &[2, (gates * H) as i64, H as i64], &r),
+                tensor("bi", &[2, (2 * gates * H) as i64], &b),
+                tensor("h", &[2, 1, H as i64], &h),
+                integers("sequence", &[T as i64, 1, I as i64]),
+            ];
+            let mut file = model(vec![node("Reshape", &["x", "sequence"], "s"), layer], constants, "all");
+            let graph = file.graph.as_mut().unwrap();
+            graph.node.remove(0);
+            graph.input = vec![value("x", &[1, (T * I) as i64])];
+            graph.output.push(value("last", &[]));
+            let graph = reads(&file).unwrap();
+            let x = numbers(5, T * I);
+            let found = float::run(&graph, std::slice::from_ref(&x), &mut |_, _| {}).unwrap();
+            let (mut all, mut last) = (vec![0.0; T * 2 * H], vec![0.0; 2 * H]);
+            for direction in 0..2 {
+                let mut state = if given { h[direction * H..][..H].to_vec() } else { vec![0.0; H] };
+                let mut cell = vec![0.0; H];
+                for step in 0..T {
+                    let at = if direction == 1 { T - 1 - step } else { step };
+                    let row = |gate: usize, k: usize| (direction * gates + gate) * H + k;
+                    let of_input = |gate: usize, k: usize| {
+                        let bias = b[(2 * direction * gates + gate) * H + k];
+                        (0..I).map(|c| w[row(gate, k) * I + c] * x[at * I + c]).sum::<f32>() + bias
+                    };
+                    let of_state = |gate: usize, k: usize, state: &[f32]| {
+                        let bias = b[((2 * direction + 1) * gates + gate) * H + k];
+                        (0..H).map(|c| r[row(gate, k) * H + c] * state[c]).sum::<f32>() + bias
+                    };
+                    let sum = |gate: usize, k: usize| of_input(gate, k) + of_state(gate, k, &state);
+                    let next: Vec<f32> = match operator {
+                        "LSTM" => (0..H)
+                            .map(|k| {
+                                cell[k] = sigmoid(sum(2, k)) * cell[k] + sigmoid(sum(0, k)) * sum(3, k).tanh();
+                                sigmoid(sum(1, k)) * cell[k].tanh()
+                            })
+                            .collect(),
+                        "GRU" => {
+                            let reset: Vec<f32> = (0..H).map(|k| sigmoid(sum(1, k))).collect();
+                            let kept: Vec<f32> = (0..H).map(|k| reset[k] * state[k]).collect();
+                            let candidate = |k: usize| {
+                                let own =
+                                    if reset_last { reset[k] * of_state(2, k, &state) } else { of_state(2, k, &kept) };
+                                (of_input(2, k) + own).tanh()
+                            };
+                            let mixed = |k: usize| {
+                                let update = sigmoid(sum(0, k));
+                                (1.0 - update) * candidate(k) + update * state[k]
+                            };
+                            (0..H).map(mixed).collect()
+                        }
+                        _ => (0..H).map(|k| sum(0, k).tanh()).collect(),
+                    };
+                    state = next;
+                    all[(at * 2 + direction) * H..][..H].copy_from_slice(&state);
+                }
+                last[direction * H..][..H].copy_from_slice(&state);
+            }
+            for (found, expected) in found.iter().zip([all, last]) {
+                let near = found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5);
+                assert!(near && found.len() == expected.len(), "{operator}, {given}: {found:?}, {expected:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn changed_bytes_are_a_consistent_model_or_an_error() {
     let attribute =
