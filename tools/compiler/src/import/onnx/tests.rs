@@ -648,7 +648,7 @@ fn recurrent_layers_are_their_steps() {
             let (mut all, mut last) = (vec![0.0; T * 2 * H], vec![0.0; 2 * H]);
             for direction in 0..2 {
                 let mut state = if given { h[direction * H..][..H].to_vec() } else { vec![0.0; H] };
-                let mut cell = vec![0.0; H];
+                let mut cell = [0.0; H];
                 for step in 0..T {
                     let at = if direction == 1 { T - 1 - step } else { step };
                     let row = |gate: usize, k: usize| (direction * gates + gate) * H + k;
