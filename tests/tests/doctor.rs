@@ -46,10 +46,22 @@ fn doctor(device: &str, config: &str) -> (Option<i32>, String) {
 #[test]
 fn the_step_that_fails_names_the_fault() {
     for (name, options, config, step, sentence) in [
-        ("configuration", &[][..], "nv_large", "configuration", "not of nv_large"),
-        ("interrupt", &["--lose-interrupt", "1,2,3"], "nv_small", "interrupt", "trigger"),
+        ("below", &["--window-offset", "-8192"][..], "nv_small", "registers", "registers 0 and 0x1000 read"),
+        ("page", &["--window-offset", "-4096"], "nv_small", "registers", "answers as nv_full, and is busy"),
+        ("word", &["--window-offset", "4"], "nv_small", "registers", "answers 0x4 bytes further up"),
+        ("window", &["--window-offset", "65536"], "nv_small", "registers", "answers 0x10000 bytes further up"),
+        ("order", &["--bridge", "swapped"], "nv_small", "registers", "in the wrong order"),
+        ("words", &["--bridge", "words"], "nv_small", "registers", "drop the two low bits"),
+        ("configuration", &[], "nv_large", "configuration", "not of nv_large"),
+        ("interrupt", &["--lose-interrupt", "1,2,3"], "nv_small", "interrupt", "Compare its number"),
+        ("edge", &["--no-msi", "--trigger", "edge"], "nv_small", "interrupt", "The trigger is an edge"),
+        ("low", &["--no-msi", "--trigger", "low"], "nv_small", "interrupt", "The trigger is a low level"),
+        ("later", &["--lose-interrupt", "3"], "nv_small", "interrupt", "interrupts get lost"),
         ("hang", &["--hang", "1"], "nv_small", "operation", "clock"),
         ("offset", &["--dma-offset", "1073741824"], "nv_small", "operation", "dma-ranges"),
+        ("end", &["--dma-end", "268435456"], "nv_small", "operation", "dma-ranges"),
+        ("caches", &["--incoherent"], "nv_small", "memory", "Some lines of a cache are old"),
+        ("reset", &["--deaf"], "nv_small", "reset", "The reset does not reach the NVDLA"),
     ] {
         let server = Server::start(name, options);
         let (status, text) = doctor(&format!("vfio-user:{}", server.1.display()), config);
@@ -63,11 +75,13 @@ fn the_step_that_fails_names_the_fault() {
 
 #[test]
 fn a_device_without_a_fault_passes_every_step() {
-    let server = Server::start("sound", &[]);
-    let (status, text) = doctor(&format!("vfio-user:{}", server.1.display()), "nv_small");
-    let steps: Vec<_> = text.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
-    let all = ["registers", "configuration", "operation", "interrupt", "memory", "reset"];
-    assert!(status == Some(0) && steps == all.map(|step| format!("ok    {step}")), "{text}");
+    for (name, options) in [("sound", &[][..]), ("line", &["--no-msi"])] {
+        let server = Server::start(name, options);
+        let (status, text) = doctor(&format!("vfio-user:{}", server.1.display()), "nv_small");
+        let steps: Vec<_> = text.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
+        let all = ["registers", "configuration", "interrupt", "operation", "memory", "reset", "recovery"];
+        assert!(status == Some(0) && steps == all.map(|step| format!("ok    {step}")), "{text}");
+    }
     let output = program("nvdla").args(["doctor", "--device", "model"]).output().expect("nvdla");
     assert_eq!(output.status.code(), Some(2), "a model needs no doctor");
 }

@@ -27,11 +27,13 @@ use vfio_bindings::bindings::vfio::{
 };
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
 
+use crate::board::Board;
 use crate::control::{self, Action, Counts, Ranges, Search};
 use crate::faults::{Faults, Lines, Schedule};
 use crate::guest::Guest;
 use crate::pci::Configuration;
 use crate::sram::Sram;
+use crate::stale::Stale;
 
 /// How long a simulator of the RTL runs before a register access is answered.
 const SLICE: Duration = Duration::from_millis(2);
@@ -82,6 +84,7 @@ struct Shared {
     pending: Mutex<(bool, bool)>,
     wake: Condvar,
     schedule: Mutex<Schedule>,
+    board: Board,
     /// Whether operations may access memory.
     masters: AtomicBool,
 }
@@ -117,12 +120,17 @@ impl Shared {
         }
     }
 
+    /// Whether the interrupt controller sees a line that is asserted, and takes it for an interrupt whenever it looks.
+    fn repeats(&self) -> bool {
+        self.board.repeats() && self.board.asserts(self.with_device(|device| device.interrupt()))
+    }
+
     /// Applies the command register's bit that disables INTx. Enabling it delivers a line that is up.
     fn disable_intx(&self, disable: bool) {
-        let up = self.with_device(|device| device.interrupt());
+        let again = self.repeats();
         let mut interrupts = lock(&self.interrupts);
         let disabled = std::mem::replace(&mut interrupts.intx_disabled, disable);
-        let again = disabled && !disable && up && interrupts.msi.is_none();
+        let again = disabled && !disable && again && interrupts.msi.is_none();
         drop(interrupts);
         if again {
             self.raise();
@@ -219,12 +227,12 @@ impl Shared {
         let blocked = !self.masters.load(Ordering::Relaxed);
         lock(&self.schedule).blocked += u64::from(blocked);
         let refuse = plan.refuse || blocked;
-        guest.refuse = refuse;
+        guest.begin(refuse);
         let finished = work.run(&mut *guest);
 
         let mut core = lock(&self.core);
         let Core::Model(model) = &mut *core else { return false };
-        let before = model.interrupt();
+        let before = self.board.asserts(model.interrupt());
         model.finish(finished);
         lock(&self.schedule).finish();
         while let Some(stop) = model.take_stop() {
@@ -234,7 +242,7 @@ impl Shared {
                 log::error!("{stop}");
             }
         }
-        let rises = !before && model.interrupt();
+        let rises = !before && self.board.asserts(model.interrupt());
         drop((core, guest));
         if rises {
             self.raise();
@@ -247,14 +255,14 @@ impl Shared {
         drop(lock(&self.turn));
         let mut core = lock(&self.core);
         let Core::Rtl(simulator) = &mut *core else { return false };
-        let before = simulator.interrupt();
+        let before = self.board.asserts(simulator.interrupt());
         let more = simulator.run(SLICE);
         let mut outside = 0;
         while let Some(stop) = simulator.take_stop() {
             outside += u64::from(matches!(stop, Stop::Fault(_)));
             log::error!("{stop}");
         }
-        let rises = !before && simulator.interrupt();
+        let rises = !before && self.board.asserts(simulator.interrupt());
         drop(core);
         if outside > 0 {
             lock(&self.guest).outside.fetch_add(outside, Ordering::Relaxed);
@@ -269,9 +277,9 @@ impl Shared {
 /// The device that the server presents on the socket.
 pub(crate) struct Device {
     configuration: Configuration,
-    status: u64,
+    status: u32,
     /// The offset of the register that says whether the convolution buffer is clear.
-    flush: u64,
+    flush: u32,
     shared: Arc<Shared>,
     worker: Option<std::thread::JoinHandle<()>>,
     ranges: Ranges,
@@ -293,6 +301,7 @@ impl Device {
     /// Makes the device; with `control`, also the control window for tests in the guest.
     pub(crate) fn new(
         mut core: Core,
+        board: Board,
         faults: Faults,
         lines: Lines,
         control: bool,
@@ -302,14 +311,19 @@ impl Device {
         let base = |block: Block| block.base(config.family).unwrap_or(0);
         let status = base(Block::Glb) + u32::from(glb::S_INTR_STATUS.offset);
         let flush = base(Block::Cdma) + u32::from(cdma::S_CBUF_FLUSH_STATUS.offset);
+        let mut guest = Guest::new(sram)?;
+        guest.offset = board.dma_offset;
+        guest.end = board.dma_end.unwrap_or(u64::MAX);
+        guest.stale = board.incoherent.then(Stale::new).transpose()?;
         let shared = Arc::new(Shared {
-            guest: Mutex::new(Guest::new(sram)?),
+            guest: Mutex::new(guest),
             turn: Mutex::default(),
             core: Mutex::new(core),
             interrupts: Mutex::default(),
             pending: Mutex::default(),
             wake: Condvar::new(),
             schedule: Mutex::new(Schedule::new(faults, lines)),
+            board,
             masters: AtomicBool::new(true),
         });
         let sram = {
@@ -323,8 +337,8 @@ impl Device {
         };
         Ok(Self {
             configuration: Configuration::new(control, sram),
-            status: status.into(),
-            flush: flush.into(),
+            status,
+            flush,
             shared,
             worker: Some(worker),
             ranges: Ranges::default(),
@@ -342,11 +356,6 @@ impl Device {
     /// Whether the client has used the device.
     pub(crate) fn used(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.used)
-    }
-
-    /// Sets what the device's addresses of the guest's memory are above the guest's own.
-    pub(crate) fn set_dma_offset(&self, offset: u64) {
-        lock(&self.shared.guest).offset = offset;
     }
 
     /// Ends the use of a disconnected client's memory.
@@ -377,16 +386,16 @@ impl Device {
 
     fn read_register(&mut self, offset: u64) -> u32 {
         self.reads += 1;
-        let Ok(register) = u32::try_from(offset) else { return 0 };
+        let Some(register) = self.shared.board.register(offset) else { return u32::MAX };
         let mut schedule = lock(&self.shared.schedule);
         if !schedule.answers() {
             return u32::MAX;
         }
-        if schedule.armed.unclear && offset == self.flush {
+        if schedule.armed.unclear && register == self.flush {
             return 0;
         }
         drop(schedule);
-        self.shared.with_device(|device| device.read(register))
+        self.shared.board.value(self.shared.with_device(|device| device.read(register)))
     }
 
     fn read_control(&mut self, offset: u64) -> u32 {
@@ -432,16 +441,17 @@ impl Device {
 
     fn write_register(&mut self, offset: u64, value: u32) {
         self.writes += 1;
-        let Ok(register) = u32::try_from(offset) else { return };
+        let board = self.shared.board;
+        let Some(register) = board.register(offset) else { return };
         if !lock(&self.shared.schedule).answers() {
             return;
         }
         let (before, after) = self.shared.with_device(|device| {
-            let before = device.interrupt();
-            device.write(register, value);
-            (before, device.interrupt())
+            let before = board.asserts(device.interrupt());
+            device.write(register, board.value(value));
+            (before, board.asserts(device.interrupt()))
         });
-        if after && (!before || offset == self.status) {
+        if after && (!before || board.repeats() && register == self.status) {
             self.shared.raise();
         }
         self.shared.kick();
@@ -584,7 +594,7 @@ impl ServerBackend for Device {
 
     fn set_irqs(&mut self, index: u32, flags: u32, _start: u32, count: u32, mut fds: Vec<File>) -> io::Result<()> {
         self.used.store(true, Ordering::Release);
-        let up = self.shared.with_device(|device| device.interrupt());
+        let up = self.shared.repeats();
         let mut interrupts = lock(&self.shared.interrupts);
         let slot = match index {
             VFIO_PCI_INTX_IRQ_INDEX => &mut interrupts.intx,
@@ -623,7 +633,7 @@ mod tests {
     /// A device whose interrupt line is a socket.
     fn device() -> (Device, UnixStream) {
         let core = Core::Model(Box::new(Model::new(&NV_SMALL)));
-        let mut device = Device::new(core, Faults::default(), Lines::default(), false, None).unwrap();
+        let mut device = Device::new(core, Board::default(), Faults::default(), Lines::default(), false, None).unwrap();
         let (events, line) = UnixStream::pair().unwrap();
         events.set_nonblocking(true).unwrap();
         let flags = VFIO_IRQ_SET_ACTION_TRIGGER | VFIO_IRQ_SET_DATA_EVENTFD;

@@ -23,6 +23,9 @@ pub(crate) struct Faults {
     /// The least time of each start in microseconds
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     delay: u32,
+    /// Let resets have no effect on the device, as those of a bus's endpoint that do not reach it
+    #[arg(long)]
+    deaf: bool,
 }
 
 /// The faults of one start.
@@ -120,7 +123,7 @@ fn take(armed: &mut u32) -> bool {
 
 impl Schedule {
     pub(crate) fn new(chosen: Faults, lines: Lines) -> Self {
-        let armed = Armed { delay: chosen.delay, ..Armed::default() };
+        let armed = Armed { delay: chosen.delay, deaf: chosen.deaf, ..Armed::default() };
         Self { chosen, armed, lines, undefined: !lines.supply, ..Self::default() }
     }
 

@@ -6,80 +6,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::ops::Range;
-use std::os::fd::{AsRawFd, RawFd};
-use std::ptr::NonNull;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nvdla_model::memory::{Memory, Port, Span};
 
+use crate::space::{AddressSpace, WINDOWS};
 use crate::sram::Sram;
-
-/// The device addresses that the guest's memory may have: from 0, and, as an IOMMU assigns addresses, below 2^48.
-const WINDOWS: [Range<u64>; 2] = [0..WINDOW, (1 << 48) - WINDOW..1 << 48];
-/// Bytes of each window: more than the memory of any guest here.
-const WINDOW: u64 = 1 << 39;
-/// Bytes of address space that are reserved for both windows.
-const RESERVED_BYTES: usize = 2 << 39;
-
-/// The address space in which the guest's memory is mapped: the windows one after another.
-struct AddressSpace(NonNull<u8>);
-
-// SAFETY: The mapping is shared memory that the guest may change at any time from any thread anyway.
-unsafe impl Send for AddressSpace {}
-// SAFETY: As above.
-unsafe impl Sync for AddressSpace {}
-
-impl AddressSpace {
-    fn new() -> io::Result<Self> {
-        // SAFETY: A new mapping at an address that the kernel chooses; it replaces nothing.
-        let start = unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            libc::mmap(std::ptr::null_mut(), RESERVED_BYTES, libc::PROT_NONE, flags, -1, 0)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        NonNull::new(start.cast()).map(Self).ok_or_else(|| io::Error::other("mapped at 0"))
-    }
-
-    /// The byte at a device address inside a window.
-    fn at(&self, address: u64) -> *mut u8 {
-        let offset =
-            if address < WINDOW { address } else { address.wrapping_sub(WINDOWS[1].start).wrapping_add(WINDOW) };
-        self.0.as_ptr().wrapping_add(offset as usize)
-    }
-
-    /// Maps a part of a file at a device address, or removes the mapping.
-    fn put(&self, address: u64, length: u64, file: Option<(RawFd, u64)>, protection: i32) -> io::Result<()> {
-        let end = address.saturating_add(length);
-        if !WINDOWS.iter().any(|window| window.start <= address && end <= window.end) {
-            return Err(io::Error::other(format!(
-                "{length:#x} bytes at {address:#x} are outside the reserved address space"
-            )));
-        }
-        let (fd, offset, flags) = match file {
-            Some((fd, offset)) => (fd, libc::off_t::try_from(offset).map_err(io::Error::other)?, libc::MAP_SHARED),
-            None => (-1, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE),
-        };
-        // SAFETY: It replaces a part of this reservation's own mapping. No other reference to that part exists, because the
-        // caller has exclusive access.
-        let at = unsafe {
-            libc::mmap(self.at(address).cast(), length as usize, protection, flags | libc::MAP_FIXED, fd, offset)
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-}
-
-impl Drop for AddressSpace {
-    fn drop(&mut self) {
-        // SAFETY: The range was mapped by `AddressSpace::new` and nothing borrows it any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), RESERVED_BYTES) };
-    }
-}
+use crate::stale::Stale;
 
 /// Adjacent mapped addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,12 +30,16 @@ pub(crate) struct Guest {
     /// The pieces by their first address.
     pieces: BTreeMap<u64, Piece>,
     /// Report every access as outside, to test a driver.
-    pub(crate) refuse: bool,
+    refuse: bool,
     /// The ranges that the device may access, as start and length; all memory if empty. A guest that knows its buffers sets them,
     /// and any other access then counts as outside.
     pub(crate) allowed: Vec<(u64, u64)>,
     /// What the device's addresses are above the guest's, behind a bus that has its own.
     pub(crate) offset: u64,
+    /// The first address that the device does not reach.
+    pub(crate) end: u64,
+    /// What a device reads that is not coherent with the guest's caches.
+    pub(crate) stale: Option<Stale>,
     /// The number of accesses outside, without those that were refused on purpose.
     pub(crate) outside: AtomicU64,
 }
@@ -115,6 +53,8 @@ impl Guest {
             refuse: false,
             allowed: Vec::new(),
             offset: 0,
+            end: u64::MAX,
+            stale: None,
             outside: AtomicU64::new(0),
         })
     }
@@ -130,6 +70,9 @@ impl Guest {
     ) -> io::Result<()> {
         let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
         self.space.put(address, length, Some((file.as_raw_fd(), offset)), protection)?;
+        if let Some(stale) = &mut self.stale {
+            stale.map(address, length)?;
+        }
         self.forget(address, address + length);
         let (mut start, mut piece) = (address, Piece { end: address + length, writable });
         if let Some((&before, &other)) = self.pieces.range(..address).next_back() {
@@ -147,6 +90,9 @@ impl Guest {
 
     /// Unmaps the range.
     pub(crate) fn unmap(&mut self, address: u64, length: u64) -> io::Result<()> {
+        if let Some(stale) = &mut self.stale {
+            stale.forget(address, length);
+        }
         for window in WINDOWS {
             let (start, end) = (address.max(window.start), address.saturating_add(length).min(window.end));
             if start < end {
@@ -205,13 +151,24 @@ impl Guest {
         Some(unsafe { std::slice::from_raw_parts_mut(start, length) })
     }
 
+    /// The next operation begins. With `refuse` its accesses are reported as outside.
+    pub(crate) fn begin(&mut self, refuse: bool) {
+        self.refuse = refuse;
+        if let Some(stale) = &mut self.stale {
+            stale.begin();
+        }
+    }
+
     /// The first byte of a range that the device may access.
     fn find(&self, Span { port, address, length }: Span, write: bool) -> Option<*mut u8> {
         if self.refuse {
             return None;
         }
         let found = match port {
-            Port::Primary => self.lookup(address, length, write),
+            Port::Primary => self.lookup(address, length, write).map(|address| match &self.stale {
+                Some(stale) if !write => stale.read(&self.space, address, length as u64),
+                _ => self.space.at(address),
+            }),
             Port::Secondary => self.sram.as_ref().and_then(|sram| sram.find(address, length)),
         };
         if found.is_none() {
@@ -220,7 +177,8 @@ impl Guest {
         found
     }
 
-    fn lookup(&self, address: u64, length: usize, write: bool) -> Option<*mut u8> {
+    /// The guest's address of a range that the device may access.
+    fn lookup(&self, address: u64, length: usize, write: bool) -> Option<u64> {
         let inside = |&(start, size): &(u64, u64)| {
             address
                 .checked_sub(start)
@@ -230,10 +188,20 @@ impl Guest {
         if !self.allowed.is_empty() && !self.allowed.iter().any(inside) {
             return None;
         }
+        if address.checked_add(length as u64)? > self.end {
+            return None;
+        }
         let address = address.checked_sub(self.offset)?;
         let end = address.checked_add(length as u64)?;
         let (_, piece) = self.pieces.range(..=address).next_back()?;
-        (end <= piece.end && (piece.writable || !write)).then(|| self.space.at(address))
+        (end <= piece.end && (piece.writable || !write)).then_some(address)
+    }
+
+    /// The device writes a range, which it may access.
+    fn written(&mut self, Span { port, address, length }: Span) {
+        if let Some(stale) = self.stale.as_mut().filter(|_| port == Port::Primary) {
+            stale.write(address - self.offset, length as u64);
+        }
     }
 }
 
@@ -247,6 +215,7 @@ impl Memory for Guest {
 
     fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
         let start = self.find(Span { port, address, length }, true)?;
+        self.written(Span { port, address, length });
         // SAFETY: As above, and `&mut self` keeps other accesses of this process out.
         Some(unsafe { std::slice::from_raw_parts_mut(start, length) })
     }
@@ -258,6 +227,7 @@ impl Memory for Guest {
             return None;
         }
         let (from, to) = (self.find(read, false)?, self.find(write, true)?);
+        self.written(write);
         // SAFETY: As above. Different device addresses have different places in the reservation or in the SRAM, which are
         // different mappings, so the two ranges do not overlap.
         Some(unsafe {
@@ -308,7 +278,7 @@ mod tests {
         assert!(guest.write(Port::Primary, 0xf000_3000, 0x1000).is_some());
         guest.clear().unwrap();
         assert!(guest.read(Port::Primary, 0xf000_1000, 1).is_none());
-        assert!(guest.map(WINDOW, 0x1000, &file, 0, true).is_err());
+        assert!(guest.map(WINDOWS[0].end, 0x1000, &file, 0, true).is_err());
         // The last page below 2^48, and the first page.
         let last = (1 << 48) - 0x1000;
         guest.map(last, 0x1000, &file, 0x1000, true).unwrap();
@@ -342,6 +312,49 @@ mod tests {
         assert!(guest.read(Port::Primary, 0x1fff, 1).is_none());
         assert_eq!(guest.outside.load(Ordering::Relaxed), 4);
     }
+
+    #[test]
+    fn a_device_without_coherence_reads_old_lines_and_its_own_writes() {
+        let file = pages("stale", 1);
+        let mut guest = Guest::new(None).unwrap();
+        guest.stale = Some(Stale::new().unwrap());
+        guest.map(0x1000, 0x1000, &file, 0, true).unwrap();
+        let mapped = guest.space.at(0x1000);
+        let processor = |at: usize, value: u8| {
+            // SAFETY: The byte lies in the piece.
+            unsafe { mapped.wrapping_add(at).write_volatile(value) };
+        };
+        let device = |guest: &Guest, at: u64| guest.read(Port::Primary, 0x1000 + at, 1).unwrap()[0];
+        guest.begin(false);
+        assert_eq!([device(&guest, 1), device(&guest, 65)], [0, 0]);
+        for at in [0, 1, 65, 66] {
+            processor(at, 7);
+        }
+        assert_eq!(device(&guest, 65), 0, "an operation reads a line once");
+        guest.begin(false);
+        // The second of two lines is old, also where the device has not looked before.
+        assert_eq!([0, 1, 65, 66].map(|at| device(&guest, at)), [7, 7, 0, 0]);
+        guest.write(Port::Primary, 0x1041, 1).unwrap()[0] = 9;
+        assert_eq!([65, 66].map(|at| device(&guest, at)), [9, 7]);
+        processor(65, 8);
+        guest.begin(false);
+        assert_eq!(device(&guest, 65), 9);
+        guest.unmap(0x1000, 0x1000).unwrap();
+        guest.map(0x1000, 0x1000, &file, 0, true).unwrap();
+        guest.begin(false);
+        assert_eq!(device(&guest, 65), 8);
+    }
+
+    #[test]
+    fn a_bus_that_ends_early_reaches_no_byte_behind_its_end() {
+        let file = pages("end", 2);
+        let mut guest = Guest::new(None).unwrap();
+        guest.map(0x1000, 0x2000, &file, 0, true).unwrap();
+        guest.end = 0x2000;
+        assert!(guest.read(Port::Primary, 0x1000, 0x1000).is_some());
+        assert!(guest.read(Port::Primary, 0x1000, 0x1001).is_none());
+    }
+
     #[test]
     fn each_interface_reaches_its_own_memory() {
         let file = pages("interfaces", 1);

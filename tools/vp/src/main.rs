@@ -5,13 +5,16 @@
 //! It listens on a UNIX socket for QEMU's `vfio-user-pci` device, or for the runtime (`--device vfio-user:SOCKET`), and ends
 //! when the virtual machine or the program does.
 
+mod board;
 mod control;
 mod device;
 mod faults;
 mod guest;
 mod pci;
 mod socket;
+mod space;
 mod sram;
+mod stale;
 
 use std::io::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -66,12 +69,11 @@ struct Arguments {
     /// that interface has none
     #[arg(long, value_name = "KIB", default_value_t = 2048)]
     sram: u32,
-    /// What the device's addresses of the guest's memory are above the guest's own, as behind a bus with dma-ranges
-    #[arg(long, value_name = "BYTES", default_value_t = 0, conflicts_with = "rtl")]
-    dma_offset: u64,
     /// Fail if the client leaves while an operation of the model runs
     #[arg(long, conflicts_with_all = ["persist", "rtl"])]
     stopped: bool,
+    #[command(flatten)]
+    board: board::Board,
     #[command(flatten)]
     faults: faults::Faults,
 }
@@ -121,9 +123,8 @@ fn run(arguments: Arguments) -> Result<(), (u8, String)> {
     };
     let sram = sram_of(config, arguments.sram).map_err(|message| (2, message))?;
     let regions = regions(control, sram.as_ref());
-    let mut device = device::Device::new(core, arguments.faults, lines, control, sram)
+    let mut device = device::Device::new(core, arguments.board, arguments.faults, lines, control, sram)
         .map_err(|error| failed(format!("the model's thread did not start: {error}")))?;
-    device.set_dma_offset(arguments.dma_offset);
     let cannot = |error| (FILE, format!("cannot listen on {}: {error}", arguments.socket.display()));
     let (_socket, listener) = Socket::listen(&arguments.socket).map_err(cannot)?;
     socket::watch(listener.try_clone().map_err(cannot)?, device.used()).map_err(cannot)?;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! `nvdla doctor`: checks a device from its registers to its results, one step after another, and says what to change where a step
-//! fails. The steps are those of a new board: the register window, the configuration, an operation that ends, its interrupt, the
-//! bytes that the device reads and writes, and the reset.
+//! fails. The steps are those of a new board: the register window, the configuration, the interrupt, an operation that ends, the bytes
+//! that the device reads and writes, the reset, and work after a task that was ended early.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nvdla_compiler::compiler::Compiler;
 use nvdla_compiler::import::model::Model;
 use nvdla_compiler::ir::{Convolution, Graph, Op, Padding, Range, Ranges};
-use nvdla_runtime::device::{Device, DirectDevice, KernelDevice, ModelDevice, Selection};
-use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::device::{Device, DirectDevice, InterruptCheck, KernelDevice, ModelDevice, ResetCheck, Selection};
+use nvdla_runtime::loadable::{Loadable, Memory};
 use nvdla_runtime::program::{print, sentence};
-use nvdla_runtime::session::{RunOptions, Session};
+use nvdla_runtime::session::{Direction, RunOptions, Session};
 use nvdla_uapi::config::Config;
 
 use crate::failure::{problem, Failure};
@@ -65,92 +65,238 @@ impl std::fmt::Display for Found {
 
 impl std::error::Error for Found {}
 
+/// What to change if registers read or hold other values than they should.
+const WINDOW: &str = "If the registers read wrong numbers, compare the window's address with the device tree or with lspci, and look \
+                      whether the clock runs and the reset is released. A window at a wrong address, or of another byte order, \
+                      reads other numbers than expected.";
+/// The trigger that the interrupt needs.
+const TRIGGER: &str = "NVDLA's interrupt is a level, active high: the last cell of `interrupts` in a device tree is 4.";
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let registers = "registers";
-    let change = "If the registers read wrong numbers, compare the window's address with the device tree or with lspci, and look \
-                  whether the clock runs and the reset is released. A window that is 4 bytes too high, or of another byte order, \
-                  reads other numbers than expected.";
     match &args.device {
         Selection::Direct(selection) => {
-            let device = DirectDevice::open(selection).map_err(|error| failed(registers, &sentence(&error), change))?;
-            let polls = device.polls();
-            examine(args, device, Some(&polls))
+            let device =
+                DirectDevice::open(selection).map_err(|error| failed("registers", &sentence(&error), WINDOW))?;
+            direct(args, device)
         }
         Selection::Path(path) => {
             let change = "`dmesg | grep nvdla` has the driver's reason; without the driver's node, `nvdla list` shows PCI functions.";
-            let device = KernelDevice::open(path).map_err(|error| failed(registers, &sentence(&error), change))?;
-            examine(args, device, None)
+            let device = KernelDevice::open(path).map_err(|error| failed("registers", &sentence(&error), change))?;
+            driven(args, device)
         }
         _ => Err(problem("--device must be hardware: a render node, vfio:, uio: or vfio-user:")),
     }
 }
 
-/// Checks an open device. `polls` becomes true when an interrupt was lost.
-fn examine(args: &Args, device: impl Device, polls: Option<&AtomicBool>) -> Result<(), Failure> {
-    let config = device.info().config.ok_or_else(|| problem("the driver does not tell the device's configuration"))?;
-    passed("registers", &format!("{config_name} answers", config_name = config.name))?;
+/// Checks a device that this process drives.
+fn direct(args: &Args, mut device: DirectDevice) -> Result<(), Failure> {
+    let config = known(&device)?;
+    if let Some(wrong) = device.check_registers()? {
+        return Err(failed("registers", &wrong.to_string(), WINDOW));
+    }
+    passed("registers", &format!("{} answers, and holds what is written", config.name))?;
+    configuration(args, config)?;
+    interrupt(&mut device)?;
+    let mut case = Case::new(config)?;
+    let polls = device.polls();
+    operations(&mut case, &mut device, Some(&polls))?;
+    let ends = ends(&mut case, &mut device)?;
+    arrived(Some(&polls))?;
+    passed("memory", &format!("{RUNS} runs give the model's bytes{ends}"))?;
+    reset(&mut device)?;
+    recovery(&mut case, &mut device, Some(&polls))
+}
+
+/// Checks a device of a kernel driver, whose registers only the driver accesses.
+fn driven(args: &Args, mut device: KernelDevice) -> Result<(), Failure> {
+    let config = known(&device)?;
+    passed("registers", &format!("{} answers", config.name))?;
+    configuration(args, config)?;
+    passed("interrupt", "the driver has it: `nvdla_runtime -v` tells lost ones, /proc/interrupts the count")?;
+    let mut case = Case::new(config)?;
+    operations(&mut case, &mut device, None)?;
+    passed("memory", &format!("{RUNS} runs give the model's bytes"))?;
+    recovery(&mut case, &mut device, None)
+}
+
+/// The device's configuration.
+fn known(device: &impl Device) -> Result<&'static Config, Failure> {
+    device.info().config.ok_or_else(|| problem("the driver does not tell the device's configuration"))
+}
+
+/// Compares the device's configuration with the expected one.
+fn configuration(args: &Args, config: &Config) -> Result<(), Failure> {
     if let Some(expected) = args.config.filter(|expected| expected.name != config.name) {
         let what = format!("the hardware has the registers of {}, not of {}", config.name, expected.name);
         let change = "Compile for the configuration that the hardware has, or change the `compatible` of its node.";
         return Err(failed("configuration", &what, change));
     }
-    passed("configuration", config.name)?;
+    passed("configuration", config.name)
+}
 
-    let loadable = Arc::new(Loadable::from_bytes(network(config)?)?);
-    let mut model = Session::new(Arc::clone(&loadable), ModelDevice::new(config))?;
-    let mut session = Session::new(loadable, device)?;
-    let options = |timeout| RunOptions { timeout: Some(timeout), ..RunOptions::default() };
-    let began = Instant::now();
-    for run in 0..RUNS {
+/// Sets bits of the interrupt's status, and looks whether an interrupt arrives for each.
+fn interrupt(device: &mut DirectDevice) -> Result<(), Failure> {
+    let (what, change) = match device.check_interrupt()? {
+        InterruptCheck::Arrives(time) => {
+            return passed("interrupt", &format!("it arrives, {:.1} ms", time.as_secs_f64() * 1e3));
+        }
+        InterruptCheck::NotSet(wrong) => (wrong.to_string(), WINDOW.to_owned()),
+        InterruptCheck::Once => (
+            "the line stays high after an interrupt, and no second one arrives".to_owned(),
+            format!("The trigger is an edge. {TRIGGER}"),
+        ),
+        InterruptCheck::WithoutCause => (
+            "interrupts arrive while no bit of the status is set".to_owned(),
+            format!("The trigger is a low level, or another device has the line. {TRIGGER}"),
+        ),
+        _ => (
+            "none arrives for a bit of the status that was set".to_owned(),
+            format!(
+                "Compare its number with the device tree (`interrupts`) or with lspci, and watch its count in /proc/interrupts: a \
+                 count that stays means another number, or a line that is not connected. Then the trigger: {TRIGGER}"
+            ),
+        ),
+    };
+    Err(failed("interrupt", &what, &change))
+}
+
+/// A network, and the model that computes its results.
+struct Case {
+    loadable: Arc<Loadable>,
+    model: Session<ModelDevice>,
+}
+
+impl Case {
+    fn new(config: &'static Config) -> Result<Self, Failure> {
+        let loadable = Arc::new(Loadable::from_bytes(network(config)?)?);
+        let model = Session::new(Arc::clone(&loadable), ModelDevice::new(config))?;
+        Ok(Self { loadable, model })
+    }
+
+    /// Gives both an input, which depends on the number, and computes the model's output.
+    fn fill<D: Device>(&mut self, session: &mut Session<D>, number: usize) -> Result<(), Failure> {
         for (at, byte) in session.input_mut(0)?.iter_mut().enumerate() {
-            *byte = ((at * 31 + run * 17) % 101) as u8;
+            *byte = ((at * 31 + number * 17) % 101) as u8;
         }
         let input = session.input_mut(0)?.to_vec();
-        model.set_input(0, &input)?;
-        model.run()?;
-        if let Err(error) = session.run_with(options(LIMIT)) {
+        self.model.set_input(0, &input)?;
+        self.model.run()?;
+        Ok(())
+    }
+}
+
+/// The options of a run with that time limit.
+fn within(timeout: Duration) -> RunOptions<'static> {
+    RunOptions { timeout: Some(timeout), ..RunOptions::default() }
+}
+
+/// Fails if an operation was seen to end without an interrupt.
+fn arrived(polls: Option<&AtomicBool>) -> Result<(), Failure> {
+    if !polls.is_some_and(|polls| polls.load(Ordering::Relaxed)) {
+        return Ok(());
+    }
+    let change = "The status register shows the end, and no interrupt arrives, although the interrupt came for a bit that software has set: \
+                  interrupts get lost. Compare its trigger, and watch its count in /proc/interrupts.";
+    Err(failed("interrupt", "none arrived for an operation that ended", &format!("{change} {TRIGGER}")))
+}
+
+/// Runs the network on several inputs. `polls` becomes true when an interrupt was lost.
+fn operations(case: &mut Case, device: &mut impl Device, polls: Option<&AtomicBool>) -> Result<(), Failure> {
+    let mut session = Session::new(Arc::clone(&case.loadable), device)?;
+    for run in 0..RUNS {
+        case.fill(&mut session, run)?;
+        if let Err(error) = session.run_with(within(LIMIT)) {
             let change = if error.is_timeout() {
-                "The device takes its registers and does not end the operation: it cannot read its memory, or its core clock \
-                 does not run. Look at the addresses that the bus and the IOMMU allow (dma-ranges, iommus), and at the clocks."
+                "The device takes its registers and does not end the operation: it cannot read its memory, or a clock of its units \
+                 does not run. Compare the addresses that the bus and the IOMMU allow (dma-ranges, iommus) with the start of the \
+                 reserved memory; `dmesg` has the accesses that an IOMMU refuses. Then look at the clocks."
             } else {
                 "The device was lost during an operation: look at power and clock domains, and at the kernel's messages."
             };
             return Err(failed("operation", &sentence(&error), change));
         }
+        arrived(polls)?;
         if run == 0 {
             passed("operation", "it ends")?;
-            if polls.is_some_and(|polls| polls.load(Ordering::Relaxed)) {
-                let change = "The status register shows the end, and no interrupt arrives. Compare number and trigger (level, high) \
-                              with the device tree, and watch its count in /proc/interrupts.";
-                return Err(failed("interrupt", "none arrived for an operation that ended", change));
-            }
-            match polls {
-                Some(_) => passed("interrupt", &format!("it arrives, {:.1} ms", began.elapsed().as_secs_f64() * 1e3))?,
-                None => passed(
-                    "interrupt",
-                    "the driver has it: `nvdla_runtime -v` tells lost ones, /proc/interrupts the count",
-                )?,
-            }
         }
-        let (expected, found) = (model.output(0)?, session.output(0)?);
+        let (expected, found) = (case.model.output(0)?, session.output(0)?);
         if expected != found {
             return Err(differs(run, expected, found));
         }
     }
-    passed("memory", &format!("{RUNS} runs give the model's bytes"))?;
+    Ok(())
+}
 
-    let ended = session.run_with(options(AT_ONCE)).is_err();
-    session.run_with(options(LIMIT)).map_err(|error| {
+/// Runs the network with its input and its output at both ends of the device's memory, if it has a part of the machine's. Returns what
+/// to say of that.
+fn ends(case: &mut Case, device: &mut DirectDevice) -> Result<String, Failure> {
+    let Some(memory) = device.reserved() else { return Ok(String::new()) };
+    let change = "The bus reaches a part of the reserved memory only. Give the device less memory, or compare dma-ranges and the window \
+                  of the port behind DBBIF with the memory's addresses.";
+    let sizes = [
+        (Direction::Input, case.loadable.inputs().next().map_or(0, Memory::size)),
+        (Direction::Output, case.loadable.outputs().next().map_or(0, Memory::size)),
+    ];
+    let top_down = device.top_down();
+    // The start of the memory has been used already. The other buffers lie at the other end.
+    for (which, last, address) in [("last", true, memory.end - 1), ("first", false, memory.start)] {
+        for (direction, size) in sizes {
+            top_down.store(!last, Ordering::Relaxed);
+            let mut session = Session::new(Arc::clone(&case.loadable), &mut *device)?;
+            top_down.store(last, Ordering::Relaxed);
+            let buffer = session.allocate(size)?;
+            session.bind(direction, 0, buffer)?;
+            case.fill(&mut session, RUNS)?;
+            let place = format!("the {direction} at the {which} byte of the memory, {address:#x}");
+            session
+                .run_with(within(LIMIT))
+                .map_err(|error| failed("memory", &format!("{place}: {}", sentence(&error)), change))?;
+            if case.model.output(0)? != session.output(0)? {
+                return Err(failed("memory", &format!("{place}: the output is not the model's"), change));
+            }
+        }
+    }
+    top_down.store(false, Ordering::Relaxed);
+    Ok(format!(", also at the first and the last byte of {:#x}..{:#x}", memory.start, memory.end))
+}
+
+/// Looks whether a reset clears registers.
+fn reset(device: &mut DirectDevice) -> Result<(), Failure> {
+    let change = "The reset does not reach the NVDLA. On a PCI card the function-level reset of the endpoint must reset the NVDLA behind it \
+                  (dla_reset_rstn); of a platform device compare `resets` and the polarity of the line. Until then the runtime waits \
+                  until the device is idle and writes the registers' values itself: a device that hangs takes no more tasks \
+                  until it is powered off.";
+    match device.check_reset() {
+        Ok(ResetCheck::Works) => passed("reset", "it clears registers"),
+        Ok(ResetCheck::NotWritten(wrong)) => Err(failed("registers", &wrong.to_string(), WINDOW)),
+        Ok(ResetCheck::WithoutEffect { kept, all, first }) => {
+            let what = format!("{kept} of {all} registers hold after it what was written before: {first}");
+            Err(failed("reset", &what, change))
+        }
+        Ok(_) => Ok(print(
+            "none  reset: the kernel cannot reset this device, so one that hangs takes no more tasks until it is powered off\n",
+        )?),
+        Err(error) => Err(failed("reset", &sentence(&error), change)),
+    }
+}
+
+/// Ends a run early, and runs the network again.
+fn recovery(case: &mut Case, device: &mut impl Device, polls: Option<&AtomicBool>) -> Result<(), Failure> {
+    let mut session = Session::new(Arc::clone(&case.loadable), device)?;
+    case.fill(&mut session, RUNS)?;
+    let ended = session.run_with(within(AT_ONCE)).is_err();
+    session.run_with(within(LIMIT)).map_err(|error| {
         let change = "After a task that is ended early the device must be reset. Look at the reset line of its node (`resets`), \
                       or at the function-level reset of the PCI function.";
-        failed("reset", &sentence(&error), change)
+        failed("recovery", &sentence(&error), change)
     })?;
-    let (expected, found) = (model.output(0)?, session.output(0)?);
+    let (expected, found) = (case.model.output(0)?, session.output(0)?);
     if expected != found {
         return Err(differs(RUNS, expected, found));
     }
+    arrived(polls)?;
     passed(
-        "reset",
+        "recovery",
         if ended {
             "the device works after a task that was ended early"
         } else {
@@ -183,14 +329,19 @@ fn meaning(run: usize, expected: &[u8], found: &[u8]) -> &'static str {
     }
 }
 
-/// A network of one convolution with several surfaces, lines and columns.
+/// A network of one convolution with several surfaces, lines and columns. Its input and its output fill whole pages.
 fn network(config: &'static Config) -> Result<Vec<u8>, Failure> {
     let mut graph = Graph::new("doctor");
-    let input = graph.input("in", &[1, 16, 24, 24])?;
+    let input = graph.input("in", &[1, 16, 32, 32])?;
     let weights: Vec<f32> = (0..64 * 16 * 9).map(|at| ((at * 37 % 101) as f32 - 50.0) / 50.0).collect();
     let weights = graph.add_constant("weights", &[64, 16, 3, 3], weights)?;
-    let convolution =
-        Convolution { kernel: [3, 3], stride: [1, 1], dilation: [1, 1], group: 1, padding: Padding::default() };
+    let convolution = Convolution {
+        kernel: [3, 3],
+        stride: [1, 1],
+        dilation: [1, 1],
+        group: 1,
+        padding: Padding { top: 1, left: 1, bottom: 1, right: 1 },
+    };
     let output = graph.add("conv", Op::Convolution(convolution), &[input, weights], "out")?;
     graph.outputs.push(output);
     let mut ranges = Ranges::new();

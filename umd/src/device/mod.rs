@@ -44,7 +44,9 @@ pub use nvdla_estimate::Measured;
 pub use crate::operations::{recognise, Recognised};
 pub use contract::{Device, TIME_LIMIT};
 #[cfg(feature = "direct")]
-pub use direct::{DirectDevice, DirectSelection, DirectSelectionError, OpenError};
+pub use direct::{
+    DirectDevice, DirectSelection, DirectSelectionError, InterruptCheck, OpenError, ResetCheck, WrongValue,
+};
 pub(crate) use emulated::EmulatedMemory;
 #[cfg(feature = "model")]
 pub(crate) use error::hint;

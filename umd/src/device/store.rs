@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use memmap2::{Advice, MmapMut};
@@ -110,6 +111,8 @@ pub(super) struct Store {
     ranges: Vec<Range<u64>>,
     /// The alignment of buffers.
     page: u64,
+    /// Buffers are taken from the end of the memory.
+    top_down: Arc<AtomicBool>,
 }
 
 /// The addresses that a device of that configuration can access, without the first ones.
@@ -126,28 +129,52 @@ impl Store {
 
     /// The buffers of a device that reaches those addresses: whole pages of `page` bytes, a multiple of 4096.
     pub(super) fn within(ranges: Vec<Range<u64>>, page: u64, files: bool) -> Self {
-        Self { buffers: Vec::new(), files, ranges, page }
+        Self { buffers: Vec::new(), files, ranges, page, top_down: Arc::default() }
     }
 
-    /// The first address at which `length` bytes are free. Between two buffers there is an unused page, so that an access beyond
-    /// a buffer's end is a fault.
+    /// While it is true, buffers are taken from the end of the memory.
+    #[cfg(feature = "direct")]
+    pub(super) fn top_down(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.top_down)
+    }
+
+    /// From the first address that a buffer may have to the end of the last.
+    #[cfg(feature = "direct")]
+    pub(super) fn range(&self) -> Option<Range<u64>> {
+        Some(self.ranges.first()?.start..self.ranges.last()?.end)
+    }
+
+    /// The first address at which `length` bytes are free, or the last one.
     fn find(&self, length: u64) -> Option<u64> {
+        let gaps = self.gaps();
+        if self.top_down.load(Ordering::Relaxed) {
+            gaps.iter().rev().find_map(|gap| {
+                let start = gap.end.checked_sub(length)? / self.page * self.page;
+                (gap.start <= start).then_some(start)
+            })
+        } else {
+            gaps.iter().find_map(|gap| (gap.start.checked_add(length)? <= gap.end).then_some(gap.start))
+        }
+    }
+
+    /// The addresses at which no buffer lies, in order. Between two buffers there is an unused page, so that an access beyond a
+    /// buffer's end is a fault.
+    fn gaps(&self) -> Vec<Range<u64>> {
         // The memory of a file from outside may end anywhere.
         let whole = |buffer: &Buffer| (buffer.pages.length() as u64).next_multiple_of(self.page);
         let end = |buffer: &Buffer| buffer.address + whole(buffer) + self.page;
         let mut taken: Vec<_> = self.buffers.iter().flatten().map(|buffer| buffer.address..end(buffer)).collect();
         taken.sort_unstable_by_key(|taken| taken.start);
-        let distance = length.checked_add(self.page)?;
-        self.ranges.iter().find_map(|range| {
+        let mut gaps = Vec::new();
+        for range in &self.ranges {
             let mut next = range.start;
             for taken in taken.iter().filter(|taken| range.contains(&taken.start)) {
-                if taken.start.checked_sub(next)? >= distance {
-                    return Some(next);
-                }
+                gaps.push(next..taken.start.saturating_sub(self.page));
                 next = taken.end;
             }
-            (next.checked_add(length)? <= range.end).then_some(next)
-        })
+            gaps.push(next..range.end);
+        }
+        gaps
     }
 
     pub(super) fn get(&self, handle: Handle) -> Option<&Buffer> {
@@ -307,6 +334,21 @@ mod tests {
         let again = store.allocate(10).unwrap();
         assert_eq!(place(&store, again), 0x1000);
         assert!(store.allocate(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn buffers_from_the_end_reach_the_last_byte() {
+        let mut store = Store::within(vec![0x1000..0x4000, 0x10000..0x16000], PAGE, false);
+        let place = |store: &Store, handle| store.get(handle).unwrap().address();
+        let first = store.allocate(1).unwrap();
+        store.top_down().store(true, Ordering::Relaxed);
+        let last = [2 * PAGE, 2 * PAGE, 1].map(|size| store.allocate(size).unwrap());
+        // The second leaves a page to the third buffer, and one between them; the third lies in the other range.
+        assert_eq!(last.map(|handle| place(&store, handle)), [0x14000, 0x11000, 0x3000]);
+        assert!(store.allocate(1).is_err());
+        store.free(last[0]);
+        let again = store.allocate(1).unwrap();
+        assert_eq!((place(&store, again), place(&store, first)), (0x15000, 0x1000));
     }
 
     #[test]

@@ -18,10 +18,12 @@ pub(crate) enum Suite {
     Fuzz,
     /// LeNet without the module: a lost interrupt, a device that hangs, a program that is killed
     Direct,
+    /// `nvdla doctor` without the module, on a machine for each fault; arguments after `--` are names of faults
+    Doctor,
 }
 
 /// Options of `cargo xtask vm`.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Arguments {
     /// The machine; on Arm the device tree gives the NVDLA a clock, a reset line and reserved memory
     #[arg(long, value_enum, default_value = "x86-64")]

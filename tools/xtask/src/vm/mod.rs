@@ -14,6 +14,7 @@ mod bindings;
 mod cross;
 mod debian;
 mod direct;
+mod doctor;
 mod emulated;
 mod guest;
 mod kernel;
@@ -92,13 +93,18 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let qemu = debian::qemu(arch)?;
     let busybox = debian::busybox(arch)?;
     let programs = guest::programs(checkout, arch, arguments.test, &arguments.command)?;
-    let image = guest::initramfs(&modules, &programs, &busybox, checkout, &arguments)?;
-    let status = machine::run(&qemu, &kernel, &image, &programs, &arguments);
-    // With the reference's loadables the image is large, so it is removed.
-    if let Some(work) = image.parent() {
-        let _ = std::fs::remove_dir_all(work);
+    let machines = if arguments.test == Some(Suite::Doctor) { doctor::machines(&arguments) } else { vec![arguments] };
+    let mut status = 0;
+    for arguments in &machines {
+        let image = guest::initramfs(&modules, &programs, &busybox, checkout, arguments)?;
+        let ended = machine::run(&qemu, &kernel, &image, &programs, arguments);
+        // With the reference's loadables the image is large, so it is removed.
+        if let Some(work) = image.parent() {
+            let _ = std::fs::remove_dir_all(work);
+        }
+        status = status.max(ended?);
     }
-    status
+    Ok(status)
 }
 
 /// A kernel that is built here, and the modules that are inserted.

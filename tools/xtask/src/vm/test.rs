@@ -27,6 +27,7 @@ impl Suite {
             Self::Conformance => "conformance",
             Self::Fuzz => "nvdla_driver_fuzz",
             Self::Direct => "sh",
+            Self::Doctor => "nvdla",
         }
     }
 
@@ -34,7 +35,7 @@ impl Suite {
     pub(super) fn build(self, cargo: impl Fn(&str) -> Result<Command>) -> Result<Option<PathBuf>> {
         let mut build = match self {
             Self::Direct => return Ok(None),
-            Self::Driver | Self::Fuzz => {
+            Self::Driver | Self::Fuzz | Self::Doctor => {
                 let mut build = cargo("build")?;
                 build.args(["--bin", self.program()]);
                 build
@@ -57,6 +58,12 @@ impl Suite {
     pub(super) fn prepare(self, arguments: &mut Arguments, checkout: &Path) -> Result<Option<String>> {
         let mut command = vec![self.program().to_string()];
         match self {
+            Self::Doctor => {
+                ensure!(arguments.config == ["nv_small"], "--test doctor runs on one device of nv_small");
+                ensure!(arguments.access != Access::Module, "--test doctor needs --access vfio or uio");
+                // The machines have commands of their own.
+                return Ok(None);
+            }
             Self::Driver => {
                 // Two devices, because buffers are shared between them and each client must get its own device.
                 if let [one] = arguments.config.as_slice() {

@@ -12,6 +12,7 @@
 //!
 //! `docs/direct.md` says which of them suits which board.
 
+mod checks;
 pub(super) mod error;
 mod messages;
 pub(super) mod selection;
@@ -22,6 +23,7 @@ mod vfio_user;
 mod window;
 
 use std::collections::HashMap;
+use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +44,7 @@ use super::tasks::{Tasks, Ticket};
 use super::types::{AddressEntry, Buffers, DeviceInfo, Handle, Kind, Observer, TaskReport};
 use crate::cancel::Cancel;
 
+pub use checks::{InterruptCheck, ResetCheck, WrongValue};
 pub use error::OpenError;
 pub use selection::{DirectSelection, DirectSelectionError};
 use transport::{OpenedTransport, Transport};
@@ -128,19 +131,16 @@ impl DirectDevice {
         // Another process may have left the device running.
         let reset = hardware.0.reset().map_err(|error| failed("the device cannot be reset").because(error))?;
         let Some(identity) = identify(hardware) else {
-            let first = hardware.read(0);
-            let why = hardware.0.failure();
-            let error = failed(&format!("no NVDLA answers: register 0 reads {first:#x}"));
-            return Err(match why {
-                Some(why) => error.because(why),
-                None => error,
+            return Err(match hardware.0.failure() {
+                Some(why) => failed("no NVDLA answers").because(why),
+                None => failed(&format!("no NVDLA answers: {}", checks::whereabouts(hardware.0))),
             });
         };
         let config = identity.config;
         let mut engine = Box::new(Engine::new(config));
         if !settle(&engine, hardware) {
             let how = if reset { "after its reset" } else { "and has no reset" };
-            return Err(failed(&format!("the device is busy {how}")));
+            return Err(failed(&format!("the device answers as {}, and is busy {how}", config.name)));
         }
         engine.adopt(hardware);
         let reach = reachable(config);
@@ -178,14 +178,67 @@ impl DirectDevice {
         Arc::clone(&self.polls)
     }
 
-    /// Makes the device usable again after a task that was ended early.
-    fn recover(&mut self) {
-        let reset = self.transport.reset();
+    /// The device's memory, if it is a part of the machine's that was reserved for it.
+    pub fn reserved(&self) -> Option<Range<u64>> {
+        self.transport.copies().then(|| self.store.range()).flatten()
+    }
+
+    /// While it is true, buffers are taken from the end of the device's memory.
+    pub fn top_down(&self) -> Arc<AtomicBool> {
+        self.store.top_down()
+    }
+
+    /// Writes to registers and reads them. Returns the first that holds another value.
+    ///
+    /// # Errors
+    ///
+    /// In a process that was forked from that of the device.
+    pub fn check_registers(&mut self) -> io::Result<Option<WrongValue>> {
+        self.owner.check().map_err(io::Error::other)?;
+        let found = checks::registers(&mut *self.transport, self.config);
+        self.engine.adopt(&mut Registers(&mut *self.transport));
+        Ok(found)
+    }
+
+    /// Sets bits of the interrupt's status, and looks whether an interrupt arrives for each.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses to wait for the interrupt or to unmask it, or the process was forked from that of the device.
+    pub fn check_interrupt(&mut self) -> io::Result<InterruptCheck> {
+        self.owner.check().map_err(io::Error::other)?;
+        checks::interrupt(&mut *self.transport, self.config)
+    }
+
+    /// Writes to registers, resets the device, and looks whether they hold what was written.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses the reset, or the process was forked from that of the device.
+    pub fn check_reset(&mut self) -> io::Result<ResetCheck> {
+        self.owner.check().map_err(io::Error::other)?;
+        let found = checks::reset(&mut *self.transport, self.config);
+        if !self.adopt() {
+            self.broken = Some("it is busy after its reset".into());
+        }
+        found
+    }
+
+    /// Brings the registers to their values after reset, and forgets the task. False if the device is not idle in time.
+    fn adopt(&mut self) -> bool {
         let hardware = &mut Registers(&mut *self.transport);
         let ready = settle(&self.engine, hardware);
         if ready {
             self.engine.reset();
             self.engine.adopt(hardware);
+        }
+        ready
+    }
+
+    /// Makes the device usable again after a task that was ended early.
+    fn recover(&mut self) {
+        let reset = self.transport.reset();
+        if self.adopt() {
             return;
         }
         let why = match (self.transport.failure(), reset) {

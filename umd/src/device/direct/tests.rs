@@ -28,6 +28,14 @@ struct Faults {
     gone: bool,
     /// There is no reset.
     no_reset: bool,
+    /// The reset has no effect.
+    no_effect: bool,
+    /// Bits of registers that read as ones.
+    stuck: u32,
+    /// Interrupts arrive all the time.
+    noisy: bool,
+    /// The interrupt is taken for one only when the line rises.
+    edge: bool,
 }
 
 /// The model with memory of its own, into which buffers are copied, as through UIO.
@@ -37,6 +45,8 @@ struct Bench {
     faults: Arc<Mutex<Faults>>,
     /// Bytes that were copied to the memory.
     copied: Arc<Mutex<usize>>,
+    /// A register write has raised the interrupt's line.
+    risen: bool,
 }
 
 struct Reserved(Vec<u8>);
@@ -74,19 +84,31 @@ impl Transport for Bench {
         if self.faults().gone {
             window::NO_ANSWER
         } else {
-            self.model.read(offset)
+            self.model.read(offset) | self.faults().stuck
         }
     }
 
     fn write(&mut self, offset: u32, value: u32) {
+        let before = self.model.interrupt();
         self.model.write(offset, value);
+        self.risen |= !before && self.model.interrupt();
+    }
+
+    fn window(&self) -> u32 {
+        0x2_0000
+    }
+
+    fn has_line(&self) -> bool {
+        true
     }
 
     fn wait(&mut self, limit: Duration) -> io::Result<bool> {
         if !self.faults().hang {
             self.model.run(&mut self.memory);
         }
-        if self.model.interrupt() && !self.faults().deaf {
+        let risen = std::mem::take(&mut self.risen);
+        let faults = self.faults();
+        if faults.noisy || !faults.deaf && if faults.edge { risen } else { self.model.interrupt() } {
             return Ok(true);
         }
         std::thread::sleep(limit);
@@ -100,6 +122,9 @@ impl Transport for Bench {
     fn reset(&mut self) -> io::Result<bool> {
         if self.faults().no_reset {
             return Ok(false);
+        }
+        if self.faults().no_effect {
+            return Ok(true);
         }
         self.model.reset();
         Ok(true)
@@ -131,8 +156,13 @@ fn bench() -> (DirectDevice, Arc<Mutex<Faults>>, Arc<Mutex<usize>>) {
     let (faults, copied) = (Arc::<Mutex<Faults>>::default(), Arc::<Mutex<usize>>::default());
     // The memory has arbitrary contents at first.
     let memory = Reserved(vec![0xa5; LENGTH]);
-    let transport =
-        Bench { model: Model::new(&NV_SMALL), memory, faults: Arc::clone(&faults), copied: Arc::clone(&copied) };
+    let transport = Bench {
+        model: Model::new(&NV_SMALL),
+        memory,
+        faults: Arc::clone(&faults),
+        copied: Arc::clone(&copied),
+        risen: false,
+    };
     let ranges = vec![START..START + LENGTH as u64];
     let selection = DirectSelection::Uio { node: "/dev/uio0".into(), memory: None };
     let opened = OpenedTransport { transport: Box::new(transport), ranges, files: false, simulated: false };
@@ -232,6 +262,7 @@ fn memory_that_the_device_cannot_reach_is_refused() {
         memory: Reserved(Vec::new()),
         faults: Arc::default(),
         copied: Arc::default(),
+        risen: false,
     };
     let opened = OpenedTransport {
         transport: Box::new(transport),
@@ -241,4 +272,58 @@ fn memory_that_the_device_cannot_reach_is_refused() {
     };
     let error = DirectDevice::over(&DirectSelection::Vfio("x".into()), opened).map(drop).unwrap_err();
     assert!(error.to_string().contains("nv_small reaches addresses below 0x100000000"), "{error}");
+}
+
+#[test]
+fn checks_of_a_sound_device_find_nothing_and_leave_it_usable() {
+    let (mut device, _, _) = bench();
+    assert_eq!(device.check_registers().unwrap(), None);
+    assert!(matches!(device.check_interrupt().unwrap(), InterruptCheck::Arrives(_)));
+    assert_eq!(device.check_reset().unwrap(), ResetCheck::Works);
+    assert_eq!(device.reserved(), Some(START..START + LENGTH as u64));
+    let mut session = session(&mut device);
+    session.run().unwrap();
+    assert_eq!(session.output(0).unwrap(), by_model());
+}
+
+#[test]
+fn a_reset_without_effect_is_found_and_the_device_stays_usable() {
+    let (mut device, faults, _) = bench();
+    faults.lock().unwrap().no_effect = true;
+    let ResetCheck::WithoutEffect { kept, all, first } = device.check_reset().unwrap() else { panic!("not found") };
+    assert_eq!((kept, all), (4, 4));
+    assert_eq!(
+        first.to_string(),
+        "GLB S_INTR_MASK at 0x1004 reads 0x150155 after 0x150155 was written",
+        "the register and its value"
+    );
+    let mut session = session(&mut device);
+    session.run().unwrap();
+    assert_eq!(session.output(0).unwrap(), by_model());
+    drop(session);
+    faults.lock().unwrap().no_reset = true;
+    assert_eq!(device.check_reset().unwrap(), ResetCheck::None);
+}
+
+#[test]
+fn each_fault_of_the_interrupt_is_found() {
+    for (fault, expected) in [
+        (Faults { deaf: true, ..Faults::default() }, InterruptCheck::Missing),
+        (Faults { edge: true, ..Faults::default() }, InterruptCheck::Once),
+        (Faults { noisy: true, ..Faults::default() }, InterruptCheck::WithoutCause),
+    ] {
+        let (mut device, faults, _) = bench();
+        *faults.lock().unwrap() = fault;
+        assert_eq!(device.check_interrupt().unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_register_that_does_not_hold_a_value_is_found() {
+    let (mut device, faults, _) = bench();
+    faults.lock().unwrap().stuck = 1;
+    let found = device.check_registers().unwrap().unwrap();
+    assert_eq!((found.written & 1, found.read), (0, found.written | 1));
+    assert!(matches!(device.check_reset().unwrap(), ResetCheck::NotWritten(_)));
+    assert!(matches!(device.check_interrupt().unwrap(), InterruptCheck::NotSet(_)));
 }

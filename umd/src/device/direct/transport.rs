@@ -14,6 +14,12 @@ pub(super) trait Transport: Send {
     /// Writes a register. Earlier writes to buffers are visible to the device when the register write arrives.
     fn write(&mut self, offset: u32, value: u32);
 
+    /// Bytes of the register window.
+    fn window(&self) -> u32;
+
+    /// Whether the interrupt is a line, which gives another interrupt when it is unmasked and still high.
+    fn has_line(&self) -> bool;
+
     /// Waits for an interrupt; false if none came within the limit.
     fn wait(&mut self, limit: Duration) -> io::Result<bool>;
 

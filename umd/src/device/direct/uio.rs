@@ -214,6 +214,14 @@ impl Transport for Uio {
         self.window.write(offset, value);
     }
 
+    fn window(&self) -> u32 {
+        self.window.size()
+    }
+
+    fn has_line(&self) -> bool {
+        true
+    }
+
     fn wait(&mut self, limit: Duration) -> io::Result<bool> {
         if !window::wait(&self.node, limit)? {
             return Ok(false);

@@ -188,6 +188,14 @@ impl Transport for Vfio {
         self.window.write(offset, value);
     }
 
+    fn window(&self) -> u32 {
+        self.window.size()
+    }
+
+    fn has_line(&self) -> bool {
+        self.line
+    }
+
     fn wait(&mut self, limit: Duration) -> io::Result<bool> {
         Ok(window::wait(&self.event, limit)? && self.event.read().is_ok())
     }

@@ -117,6 +117,8 @@ impl Socket {
 struct VfioUser {
     socket: Socket,
     event: EventFd,
+    /// Bytes of the register window.
+    window: u32,
     /// The interrupt that is used: an MSI if there is one, else the line.
     interrupt: u32,
 }
@@ -169,7 +171,7 @@ impl VfioUser {
                 client.set_interrupt(interrupt, flags, &[fd])
             })
             .map_err(failed("the simulator does not accept the event for the interrupt"))?;
-        Ok(Self { socket, event, interrupt })
+        Ok(Self { socket, event, window: u32::try_from(window).unwrap_or(u32::MAX), interrupt })
     }
 }
 
@@ -186,6 +188,14 @@ impl Transport for VfioUser {
     fn write(&mut self, offset: u32, value: u32) {
         let bytes = value.to_le_bytes();
         self.socket.post(move |client| client.region_write(VFIO_PCI_BAR0_REGION_INDEX, offset.into(), &bytes));
+    }
+
+    fn window(&self) -> u32 {
+        self.window
+    }
+
+    fn has_line(&self) -> bool {
+        self.interrupt == VFIO_PCI_INTX_IRQ_INDEX
     }
 
     fn wait(&mut self, limit: Duration) -> io::Result<bool> {

@@ -79,6 +79,11 @@ impl Window {
         self.0.len()
     }
 
+    /// The size in bytes of a register window.
+    pub(super) fn size(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+
     /// Copies bytes into the memory in whole aligned words, because processors refuse other accesses to mappings that are not
     /// cached. `offset` is a multiple of 8.
     pub(super) fn copy_in(&self, offset: usize, bytes: &[u8]) {
