@@ -35,6 +35,11 @@ const STATUS: usize = 0x06;
 const BAR0: usize = 0x10;
 const BAR2: usize = 0x18;
 const BAR4: usize = 0x20;
+/// The upper half of BAR 4's address. Behind a port Linux gives a prefetchable BAR of 32 bits no place in the window for prefetchable
+/// memory, which has addresses of 64 bits. The port's other window has the size of the other BARs.
+const BAR4_HIGH: usize = 0x24;
+/// BAR bits: an address of 64 bits.
+const WIDE: u32 = 2 << 1;
 /// BAR bit: reads have no side effects, so the processor may combine accesses.
 const PREFETCHABLE: u32 = 1 << 3;
 const SUBSYSTEM: usize = 0x2c;
@@ -84,8 +89,9 @@ impl Configuration {
             this.allow(BAR2, &(!(CONTROL_SIZE - 1)).to_le_bytes());
         }
         if sram > 0 {
-            this.set(BAR4, &PREFETCHABLE.to_le_bytes());
+            this.set(BAR4, &(WIDE | PREFETCHABLE).to_le_bytes());
             this.allow(BAR4, &(!(sram - 1)).to_le_bytes());
+            this.allow(BAR4_HIGH, &[0xff; 4]);
         }
         this.allow(INTERRUPT_LINE, &[0xff]);
         this.allow(MSI + 2, &[MSI_WRITABLE]);
@@ -130,8 +136,8 @@ impl Configuration {
 
     /// The address of the SRAM's BAR.
     pub(crate) fn sram_address(&self) -> u64 {
-        let word = [0, 1, 2, 3].map(|byte| self.bytes[BAR4 + byte]);
-        u64::from(u32::from_le_bytes(word) & !0xf)
+        let words = [0, 1, 2, 3, 4, 5, 6, 7].map(|byte| self.bytes[BAR4 + byte]);
+        u64::from_le_bytes(words) & !0xf
     }
 
     fn set(&mut self, offset: usize, bytes: &[u8]) {
@@ -165,11 +171,12 @@ mod tests {
 
     #[test]
     fn the_sram_is_prefetchable_and_has_its_size() {
-        for (sram, bits) in [(0, 0), (0x20_0000, 0xffe0_0008_u32)] {
+        for (sram, bits) in [(0, 0), (0x20_0000, 0xffff_ffff_ffe0_000c_u64)] {
             let mut configuration = Configuration::new(true, sram);
             assert!(!configuration.write(BAR4, &[0xff; 8]));
-            let expected = u64::from(bits).to_le_bytes();
-            assert_eq!(configuration.read(BAR4, 8), Some(&expected[..]));
+            assert_eq!(configuration.read(BAR4, 8), Some(&bits.to_le_bytes()[..]));
+            assert!(!configuration.write(BAR4, &0x12_3450_0000_u64.to_le_bytes()));
+            assert_eq!(configuration.sram_address(), if sram == 0 { 0 } else { 0x12_3440_0000 });
         }
     }
 

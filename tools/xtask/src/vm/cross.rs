@@ -37,9 +37,20 @@ pub(super) fn folder(checkout: &Path, arch: Arch) -> PathBuf {
     }
 }
 
-/// Makes `cargo` build for that architecture, statically linked, because the target system has no libraries.
+/// The folder of the programs that Cargo builds with its release profile and [`target`].
+pub(super) fn programs(checkout: &Path, arch: Arch) -> PathBuf {
+    let folder = folder(checkout, arch);
+    let folder = if arch.linker().is_some() { folder.join(arch.triple()) } else { folder };
+    folder.join("release")
+}
+
+/// Makes `cargo` build for that architecture. Programs for another machine are statically linked, because nothing here has its
+/// libraries.
 pub(super) fn target(cargo: &mut Command, checkout: &Path, arch: Arch) -> Result<()> {
     cargo.env_remove("CARGO_TARGET_DIR").arg("--target-dir").arg(folder(checkout, arch));
+    if arch.linker().is_none() {
+        return Ok(());
+    }
     environment(cargo.args(["--target", arch.triple()]), arch)?;
     cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
     Ok(())

@@ -85,7 +85,10 @@ echo 0 >/sys/power/pm_async
 insmod /gpio-generic.ko
 ";
 
-/// The programs of this checkout: statically linked for the guest, and the model's server for the host.
+/// The programs of this checkout for the guest, and the model's server for the host.
+///
+/// A guest of this machine's architecture gets the programs that other commands build too, and this machine's libraries for them. For
+/// another architecture they are statically linked.
 pub(super) struct Programs {
     guest: Vec<PathBuf>,
     /// The model's server.
@@ -115,7 +118,7 @@ pub(super) fn programs(checkout: &Path, arch: Arch, suite: Option<Suite>, comman
     let mut build = for_guest("build")?;
     build.args(["--bin", program]);
     command::run(&mut build)?;
-    let folder = cross::folder(checkout, arch).join(arch.triple()).join("release");
+    let folder = cross::programs(checkout, arch);
     let mut guest = vec![folder.join(program)];
     if let Some(suite) = suite {
         guest.extend(suite.build(for_guest)?);
@@ -146,6 +149,13 @@ pub(super) fn initramfs(
     }
     for program in &programs.guest {
         fs::copy(program, root.join("bin").join(name(program))).with_context(|| program.display().to_string())?;
+        if arguments.arch.linker().is_none() {
+            for library in libraries(program)? {
+                let inside = root.join(library.strip_prefix("/")?);
+                fs::create_dir_all(inside.parent().context("a library has a folder")?)?;
+                fs::copy(&library, inside).with_context(|| library.display().to_string())?;
+            }
+        }
     }
     write(&root.join("init"), INIT)?;
     write(&root.join("line"), &format!("/dev/{}1\n", arguments.arch.serial()))?;
@@ -190,6 +200,13 @@ pub(super) fn initramfs(
         image.display()
     )))?;
     Ok(image)
+}
+
+/// The files of the libraries that a program of this machine needs, and its loader.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let list = command::output(Command::new("ldd").arg(program))?;
+    let paths = list.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+    Ok(paths.map(PathBuf::from).collect())
 }
 
 /// A program's name in the guest, without the number that Cargo appends to test programs.

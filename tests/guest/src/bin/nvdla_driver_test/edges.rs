@@ -301,14 +301,10 @@ fn slept_busy() -> Result<(), Failed> {
 /// What the driver says of a device that no reset stops.
 const UNSTOPPABLE: &str = "nor can be reset";
 
-/// Ends a task that hangs on a device that resets have no effect on, and checks the evidence. The device is bound anew before, so that
-/// an earlier dump does not forbid this one.
+/// Ends a task that hangs on a device that resets have no effect on, and checks the evidence.
 fn evidence_of(end: impl FnOnce(Node, TestTask, &Path) -> Result<(), Failed>) -> Result<(), Failed> {
-    let device = first()?.device()?;
-    unbind(&device)?;
-    bind(&device)?;
-    evidence::remove()?;
-    let node = Node::open(&node_of(&device)?)?;
+    let node = evidence::bound_anew()?;
+    let device = node.device()?;
     let control = Control::open(&device)?;
     control.set(Knob::Deaf, 1);
     control.set(Knob::Hang, 1);

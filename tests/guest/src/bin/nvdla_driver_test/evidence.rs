@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
+use nvdla_guest::node::Node;
+use nvdla_guest::system::{bind, node_of, unbind};
 use nvdla_uapi::dump::{self, kind};
 
-use crate::expect::{ensure, equal};
+use crate::expect::{ensure, equal, first};
 
 /// The least time between two dumps of a device, and a second.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(11);
@@ -17,6 +19,15 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(11);
 fn files() -> Vec<PathBuf> {
     let entries = fs::read_dir("/sys/class/devcoredump").into_iter().flatten().flatten();
     entries.map(|entry| entry.path().join("data")).filter(|data| data.exists()).collect()
+}
+
+/// The first device, bound anew, so that an earlier dump does not forbid the next one. There are no dumps.
+pub(crate) fn bound_anew() -> Result<Node, Failed> {
+    let device = first()?.device()?;
+    unbind(&device)?;
+    bind(&device)?;
+    remove()?;
+    Ok(Node::open(&node_of(&device)?)?)
 }
 
 /// Removes all dumps: writing to one removes it.

@@ -9,7 +9,7 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence;
-use nvdla_guest::node::{now_ns, Node, Options};
+use nvdla_guest::node::{nodes, now_ns, Node, Options};
 use nvdla_guest::system::{bind, node_of, tracing, unbind, Messages};
 use nvdla_guest::test_task::{shape, TestTask};
 use nvdla_tests::build::Net;
@@ -76,9 +76,8 @@ fn hung() -> Result<(), Failed> {
 }
 
 fn evidence() -> Result<(), Failed> {
-    std::thread::sleep(evidence::INTERVAL);
-    evidence::remove()?;
-    failing(&first()?, Knob::Hang)?;
+    let node = evidence::bound_anew()?;
+    failing(&node, Knob::Hang)?;
     let dump = Dump::take()?;
     dump.check("the deadline passed", 1)?;
     dump.check_operation()
@@ -252,7 +251,8 @@ fn no_device() -> Result<(), Failed> {
     ensure!(bind(&device).is_err(), "a device that does not answer was bound");
     let lines = messages.read()?;
     ensure!(lines.iter().any(|line| line.contains("register 0 reads")), "the kernel said {lines:?}");
-    ensure!(node_of(&device).is_err(), "it has a node");
+    ensure!(!device.join("driver").exists(), "it has a driver");
+    equal("nodes", nodes().len(), 1)?;
     control.set(Knob::Mute, 0);
     bind(&device)?;
     let node = Node::open(&node_of(&device)?)?;
@@ -262,9 +262,8 @@ fn no_device() -> Result<(), Failed> {
 /// A client whose tasks hang causes at most ten log lines in five seconds, and each names the client.
 fn messages() -> Result<(), Failed> {
     const TASKS: usize = 30;
-    // Wait until the limit is no longer affected by earlier tests.
-    std::thread::sleep(Duration::from_secs(6));
-    let node = first()?;
+    // Each binding has its own limit, so earlier tests do not affect it.
+    let node = evidence::bound_anew()?;
     let control = Control::open(&node.device()?)?;
     let test_task = TestTask::copies(&node, 1)?;
     let mut messages = Messages::from_now()?;
