@@ -220,7 +220,7 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
         if args.version < first::SUBMIT_VERSION_TIMEOUT {
             task.timeout = first::NO_TIMEOUT;
         }
-        let sequence = guarded(dev, |dev, registered| queue_first(dev, registered, task, file))?;
+        let sequence = queue_first(dev, task, file)?;
         client.accelerator().wait_for_end(client.id(), sequence)?
     })
     // Some tasks may have run, so the call cannot be restarted after a signal.
@@ -228,13 +228,16 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
 }
 
 /// Queues a task whose addresses are dma-buf descriptors, and returns its sequence number.
-fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTask, file: &File) -> Result<u64> {
+///
+/// As in [`queue_tasks`] the device is held only while the task is queued: the descriptors may be in another driver's buffer, and are
+/// then read after those who write it.
+fn queue_first(dev: &Unguarded, task: &first::SubmitTask, file: &File) -> Result<u64> {
     if task.num_addresses == 0 || task.num_addresses > first::MAX_BUFFERS_PER_TASK {
         return Err(EINVAL);
     }
-    let accelerator = &registered.accelerator;
     let client = file.inner();
-    accelerator.has_room(client.id(), 1)?;
+    let (accelerator, id) = (client.accelerator(), client.id());
+    accelerator.has_room(id, 1)?;
     let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
     let size = size_of::<first::MemHandle>();
     let entries = address_list(task.address_list, task.num_addresses, size, |record| {
@@ -247,8 +250,8 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
         milliseconds => Deadline::Relative(u64::from(milliseconds) * 1_000_000),
     };
     let mut jobs = Jobs::new();
-    jobs.push(accelerator.job(client.id(), 0, entries, deadline, charge).map_err(|refusal| refusal.error)?);
-    client.in_order(&mut jobs, |jobs| accelerator.submit(client.id(), jobs))
+    jobs.push(accelerator.job(id, 0, entries, deadline, charge).map_err(|refusal| refusal.error)?);
+    client.in_order(&mut jobs, |jobs| guarded(dev, |_, registered| registered.accelerator.submit(id, jobs)))
 }
 
 /// Describes the device.

@@ -4,12 +4,13 @@
 //! afterwards.
 
 use std::fs;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
+use nvdla_guest::drm::{attach_fence, heap};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{nodes, Node, Options};
 use nvdla_guest::system::{
@@ -36,6 +37,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("removing_the_device_from_the_bus_and_finding_it_again", bus),
     ("binding_again_and_again", again),
     ("unbinding_a_device_while_another_is_waited_for", other_waited_for),
+    ("unbinding_a_device_while_tasks_are_read_after_who_writes_them", other_read_for),
+    ("unbinding_a_device_while_nvidias_tasks_are_read_after_who_writes_them", other_read_for_first),
     ("buffers_of_a_client_have_a_budget", buffer_budget),
     ("imports_of_a_client_have_a_budget", import_budget),
     ("each_allocation_of_a_probe_fails_in_turn", failing_probe),
@@ -246,6 +249,59 @@ fn other_waited_for() -> Result<(), Failed> {
     println!("unbinding took {time:?}");
     ensure!(time < Duration::from_secs(3), "unbinding took {time:?}");
     Ok(())
+}
+
+fn other_read_for() -> Result<(), Failed> {
+    delays_no_unbinding(|node, test_task, network| {
+        let mut list = test_task.addresses.clone();
+        list[0].handle = node.import(network)?;
+        let sequence = node.submit(&[&list], Options::default())?.sequence;
+        equal("the task's end", node.wait(sequence, 60)?, 0)
+    })
+}
+
+fn other_read_for_first() -> Result<(), Failed> {
+    delays_no_unbinding(|node, test_task, network| {
+        let (mut list, _fds) = test_task.exported(node)?;
+        list[0].handle = network as u32;
+        Ok(node.submit_first(&list, 0)?)
+    })
+}
+
+/// The driver reads descriptors in another driver's buffer after those who write it, which may take any time. It must not hold
+/// anything meanwhile that DRM waits for during the removal of another device.
+///
+/// `submit` runs a task whose network is in the buffer behind a descriptor.
+fn delays_no_unbinding(submit: fn(&Node, &TestTask, RawFd) -> Result<(), Failed>) -> Result<(), Failed> {
+    let (node, other) = (first()?, second()?);
+    let device = other.device()?;
+    drop(other);
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(8);
+    let foreign = heap("system", test_task.buffers[0].map.len() as u64)?;
+    // SAFETY: The buffer has these bytes, and nobody else uses it.
+    let mut map = unsafe { memmap2::MmapOptions::new().len(test_task.buffers[0].map.len()).map_mut(&foreign)? };
+    map.copy_from_slice(&test_task.buffers[0].map);
+    let gates = Timeline::new()?;
+    attach_fence(foreign.as_raw_fd(), gates.fence(1)?.as_raw_fd(), true)?;
+    let (waits, unbound) = std::thread::scope(|scope| -> Result<_, Failed> {
+        let submitter = scope.spawn(|| submit(&node, &test_task, foreign.as_raw_fd()));
+        std::thread::sleep(Duration::from_millis(300));
+        let remover = scope.spawn(|| unbind(&device));
+        let start = Instant::now();
+        while !remover.is_finished() && start.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (waits, unbound) = (!submitter.is_finished(), remover.is_finished());
+        gates.advance(1)?;
+        submitter.join().map_err(|_| "the submitter panicked")??;
+        remover.join().map_err(|_| "the remover panicked")??;
+        Ok((waits, unbound))
+    })?;
+    back(&device)?;
+    ensure!(waits, "the descriptors were read while another wrote them");
+    ensure!(unbound, "another device was not unbound before the descriptors were read");
+    Ok(test_task.check(8)?)
 }
 
 fn hung() -> Result<(), Failed> {
