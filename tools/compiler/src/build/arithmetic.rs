@@ -165,7 +165,7 @@ impl Builder<'_> {
         let Tensor { name, shape, .. } = self.net.tensors[x].clone();
         let both = self.net.tensor(format!("{name} softmax"), shape, Some(HALVES));
         self.step(node, Kind::Softmax(1), &[x], Vec::new(), both);
-        let op = ir::Convolution { group: 1, ..ir::Convolution::per_channel(2, ir::Padding::default()) };
+        let op = ir::Convolution::pointwise();
         let weights = [1.0, -1.0, -1.0, 1.0].into();
         self.convolve(node, Convolution { op, kernels: 2, weights, bias: vec![0.5; 2] }, both, output)
     }

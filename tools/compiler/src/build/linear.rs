@@ -215,7 +215,7 @@ impl Builder<'_> {
             self.repeat(node, x, plane);
         }
         let kernels = kernels as usize;
-        let op = ir::Convolution { group: 1, ..ir::Convolution::per_channel(1, ir::Padding::default()) };
+        let op = ir::Convolution::pointwise();
         let conv = Convolution { op, kernels, weights: vec![1.0; kernels].into(), bias: vec![0.0; kernels] };
         self.convolve(node, conv, plane, whole)?;
         Ok(whole)

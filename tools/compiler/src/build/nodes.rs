@@ -194,6 +194,9 @@ impl Builder<'_> {
 
     fn node(&mut self, node: &ir::Node) -> Result<(), String> {
         let (graph, output) = (self.graph, node.output.0);
+        if self.left.contains(&node.inputs[0]) {
+            return self.moved(node, String::new());
+        }
         let shape = graph.shape(node.inputs[0]).to_vec();
         // The images of a batch are stored one after another, as more channels.
         let batch = if shape.len() > 1 { shape[0] } else { 1 };
@@ -272,10 +275,8 @@ impl Builder<'_> {
                 self.simple(node, Kind::Channels(from), Vec::new());
             }
             Op::Reshape { .. } => {
-                let reason = format!("{shape:?} as {:?}", graph.shape(node.output));
-                if self.left.contains(&node.inputs[0]) {
-                    self.moved(node, reason)?;
-                } else if !self.in_order(node) {
+                if !self.in_order(node) {
+                    let reason = format!("{shape:?} as {:?}", graph.shape(node.output));
                     self.linear_node(node, reason).or_else(|reason| self.moved(node, reason))?;
                 }
             }
@@ -285,12 +286,10 @@ impl Builder<'_> {
                 let stays = order.windows(2).all(|pair| pair[0] < pair[1]);
                 let last = perm.len().saturating_sub(2);
                 let turns = perm.len() >= 4 && perm[last..] == [last + 1, last] && perm[..last].is_sorted();
-                let reason = format!("the order {perm:?} of {shape:?}");
-                if self.left.contains(&node.inputs[0]) {
-                    self.moved(node, reason)?;
-                } else if turns && !stays {
+                if turns && !stays {
                     self.simple(node, Kind::Transpose, Vec::new());
                 } else if !(stays && self.in_order(node)) {
+                    let reason = format!("the order {perm:?} of {shape:?}");
                     self.linear_node(node, reason).or_else(|reason| self.moved(node, reason))?;
                 }
             }

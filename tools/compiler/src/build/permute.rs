@@ -72,7 +72,7 @@ impl Builder<'_> {
     ///
     /// # Errors
     ///
-    /// `reason`, why it could not be computed otherwise, or why several moves cannot be computed.
+    /// Why it cannot be computed. `reason` says why a move could not be computed otherwise; several moves have a reason of their own.
     pub(super) fn moved(&mut self, node: &ir::Node, reason: String) -> Result<(), String> {
         if self.continues(node.output) {
             self.left.insert(node.output);
@@ -122,7 +122,7 @@ impl Builder<'_> {
             if kernels as usize * kernels as usize > MAX_FACTORS {
                 return Err(format!("{reason}, and {kernels} lines are too many to become channels"));
             }
-            let conv = one_line_each(kernels as usize);
+            let conv = Convolution::element_each([1, kernels, 1]);
             made.push((Kind::Pixels, [1, kernels, lines * columns]));
             made.push((Kind::Convolution(Box::new(conv)), [kernels, 1, lines * columns]));
         }
@@ -175,13 +175,6 @@ impl Builder<'_> {
         }
         self.step(node, Kind::Concat(1), &lines, Vec::new(), output);
     }
-}
-
-/// A convolution whose kernel k is 1 in line k.
-fn one_line_each(lines: usize) -> Convolution {
-    let weights = (0..lines * lines).map(|at| f32::from(u8::from(at / lines == at % lines)));
-    let op = ir::Convolution { kernel: [lines, 1], ..ir::Convolution::per_channel(1, ir::Padding::default()) };
-    Convolution { op, kernels: lines, weights: weights.collect(), bias: vec![0.0; lines] }
 }
 
 #[cfg(test)]

@@ -390,7 +390,7 @@ mod tests {
         let mut graph = Graph::new("batch");
         let x = graph.input("x", &[3, 8, 5, 4]).unwrap();
         let weights = graph.add_constant("w", &[8, 8, 1, 1], numbers(7, 64)).unwrap();
-        let op = Convolution { group: 1, ..Convolution::per_channel(1, Padding::default()) };
+        let op = Convolution::pointwise();
         let y = graph.add("conv", Op::Convolution(op), &[x, weights], "conv").unwrap();
         let y = graph.add("lrn", Op::Lrn { size: 3, alpha: 0.5, beta: 0.75, bias: 1.0 }, &[y], "lrn").unwrap();
         graph.outputs.push(y);

@@ -3,7 +3,7 @@
 //! Recurrent layers: their steps, one after another. The formulas are those of ONNX's operators LSTM, GRU and RNN.
 
 use super::at::At;
-use crate::ir::{Binary, Convolution, Op, Padding, TensorId, Unary};
+use crate::ir::{Binary, Convolution, Op, TensorId, Unary};
 
 /// The most steps. Each takes about a dozen operations.
 pub(super) const MOST_STEPS: usize = 128;
@@ -169,7 +169,6 @@ fn binary(at: &mut At<'_>, op: Binary, a: TensorId, b: TensorId) -> Result<Tenso
 
 /// A product with a matrix, and its bias.
 fn product(at: &mut At<'_>, x: TensorId, weights: TensorId, bias: Option<TensorId>) -> Result<TensorId, String> {
-    let op = Convolution { group: 1, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
     let operands: Vec<TensorId> = [x, weights].into_iter().chain(bias).collect();
-    at.emit(Op::Convolution(op), &operands)
+    at.emit(Op::Convolution(Convolution::pointwise()), &operands)
 }

@@ -31,6 +31,11 @@ pub struct Convolution {
 }
 
 impl Convolution {
+    /// Kernels of one element that read all channels.
+    pub fn pointwise() -> Self {
+        Self::per_channel(1, Padding::default())
+    }
+
     /// One weight per channel.
     pub fn per_channel(channels: usize, padding: Padding) -> Self {
         Self { group: channels, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding }

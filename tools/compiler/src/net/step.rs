@@ -185,6 +185,14 @@ impl Convolution {
         self.op.group == self.kernels && self.weights.len() == self.kernels * window && window > 1 && equal
     }
 
+    /// Each element of a window becomes a channel: of so many channels, lines and columns.
+    pub(crate) fn element_each([channels, lines, columns]: [u32; 3]) -> Self {
+        let count = (channels * lines * columns) as usize;
+        let op = ir::Convolution { kernel: [lines as usize, columns as usize], ..ir::Convolution::pointwise() };
+        let weights = (0..count * count).map(|at| f32::from(u8::from(at / count == at % count)));
+        Self { op, kernels: count, weights: weights.collect(), bias: vec![0.0; count] }
+    }
+
     /// A copy with zeros around it.
     pub(crate) fn copy(channels: usize, padding: ir::Padding) -> Self {
         let op = ir::Convolution::per_channel(channels, padding);

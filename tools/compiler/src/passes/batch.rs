@@ -89,7 +89,7 @@ fn apart(graph: &Graph, k: usize, batch: usize) -> bool {
 mod tests {
     use super::*;
     use crate::float;
-    use crate::ir::{Binary, Convolution, Padding, Unary};
+    use crate::ir::{Binary, Convolution, Unary};
     use crate::random::Random;
 
     /// A batch of three pictures through a convolution and the given node.
@@ -99,7 +99,7 @@ mod tests {
         let mut random = Random::new(3);
         let weights: Vec<f32> = (0..8).map(|_| random.real()).collect();
         let weights = graph.add_constant("w", &[4, 2, 1, 1], weights).unwrap();
-        let op = Convolution { group: 1, ..Convolution::per_channel(1, Padding::default()) };
+        let op = Convolution::pointwise();
         let x = graph.add("conv", Op::Convolution(op), &[x, weights], "conv").unwrap();
         let y = add(&mut graph, x).unwrap();
         graph.outputs.push(y);

@@ -401,16 +401,7 @@ impl Placer<'_> {
             );
             return Err(Error::unsupported(name, reason));
         }
-        let op = ir::Convolution {
-            group: 1,
-            kernel: [before[1] as usize, before[2] as usize],
-            stride: [1; 2],
-            dilation: [1; 2],
-            padding: ir::Padding::default(),
-        };
-        let count = count as usize;
-        let weights: Vec<f32> = (0..count * count).map(|at| f32::from(u8::from(at / count == at % count))).collect();
-        let conv = Convolution { op, kernels: count, weights: weights.into(), bias: vec![0.0; count] };
+        let conv = Convolution::element_each(before);
         Ok(Step { kind: Kind::Convolution(Box::new(conv)), ..step.clone() })
     }
 

@@ -131,8 +131,7 @@ mod tests {
         let padding = Padding { top: 1, left: 2, bottom: 0, right: 1 };
         let op = Convolution { group: 3, kernel: [3, 2], stride: [2, 1], dilation: [1, 2], padding };
         let middle = graph.add("filters", Op::Convolution(op), &[x, parts[0], parts[1]], "middle").unwrap();
-        let op =
-            Convolution { group: 1, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
+        let op = Convolution::pointwise();
         let y = graph.add("points", Op::Convolution(op), &[middle, parts[2], parts[3]], "y").unwrap();
         graph.outputs.push(y);
         let one = join(&graph, |part| Some(part.nodes.len() as u64)).unwrap();

@@ -3,7 +3,7 @@
 //! The logarithm of a softmax, without the logarithm of small numbers: half precision ends at exp(-16.6), and integers at 1/127.
 
 use super::pass::Pass;
-use crate::ir::{Binary, Convolution, Op, Padding, Unary};
+use crate::ir::{Binary, Convolution, Op, Unary};
 
 /// The greatest number of classes: a sum over them has the square of that many weights.
 const CLASSES: usize = 2048;
@@ -36,13 +36,7 @@ impl Pass<'_> {
         let mut nodes = vec![Op::Binary(Binary::Sub)];
         nodes.extend(moved.then_some(Op::Transpose { perm: order }));
         nodes.extend((rank < 4).then_some(Op::Reshape { shape: four }));
-        nodes.push(Op::Convolution(Convolution {
-            group: 1,
-            kernel: [1; 2],
-            stride: [1; 2],
-            dilation: [1; 2],
-            padding: Padding::default(),
-        }));
+        nodes.push(Op::Convolution(Convolution::pointwise()));
         nodes.extend((rank < 4).then_some(Op::Reshape { shape: ordered }));
         nodes.extend(moved.then_some(Op::Transpose { perm: back }));
 

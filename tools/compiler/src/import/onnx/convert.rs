@@ -51,8 +51,8 @@ const OPERATORS: &[&str] = &[
     "Expand",
     "Flatten",
     "Floor",
-    "Gather",
     "GRU",
+    "Gather",
     "GatherND",
     "Gelu",
     "Gemm",
@@ -233,8 +233,7 @@ impl Reader {
         }
         if let Some(&TensorValue::Measured(id)) = inputs.first().filter(|_| MOVING.contains(&operator)) {
             // Their zero is the real number 0.
-            let real: Vec<TensorValue> =
-                [TensorValue::Real(id)].into_iter().chain(inputs[1..].iter().cloned()).collect();
+            let real = with_first(id, inputs);
             let measured = |output| match output {
                 TensorValue::Real(id) => TensorValue::Measured(id),
                 other => other,
@@ -245,8 +244,7 @@ impl Reader {
             if !MOVING.contains(&operator) {
                 return Err(format!("it computes with integers of scale {:?}; only {MOVING:?} do", quantization.scale));
             }
-            let mut real: Vec<TensorValue> =
-                [TensorValue::Real(*id)].into_iter().chain(inputs[1..].iter().cloned()).collect();
+            let mut real = with_first(*id, inputs);
             if let ("Pad", Some(TensorValue::Integers(value))) = (operator, inputs.get(2)) {
                 // The integer that is added stands for a number.
                 let (&[value], &[scale], &[zero]) =
@@ -421,6 +419,11 @@ impl Reader {
         }
         self.emit(n, Op::Transpose { perm: perm.to_vec() }, &[x])
     }
+}
+
+/// The inputs with real numbers in place of the first.
+fn with_first(id: TensorId, inputs: &[TensorValue]) -> Vec<TensorValue> {
+    [TensorValue::Real(id)].into_iter().chain(inputs[1..].iter().cloned()).collect()
 }
 
 /// An axis that counts from the end if it is negative.

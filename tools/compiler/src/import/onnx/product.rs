@@ -313,8 +313,7 @@ impl Reader {
         let weights = self.reshape(n, b, &[c, k])?;
         let weights = self.transpose(n, weights, &[1, 0])?;
         let weights = self.reshape(n, weights, &[k, c, 1, 1])?;
-        let op =
-            Convolution { group: 1, kernel: [1, 1], stride: [1, 1], dilation: [1, 1], padding: Padding::default() };
+        let op = Convolution::pointwise();
         let shape: Vec<usize> = outer.iter().copied().chain([k]).collect();
         if let [ref batch @ .., lines, columns] = *outer {
             if !batch.is_empty() {

@@ -80,7 +80,7 @@ impl Reader {
             let mut shown = Vec::new();
             for step in 0..steps {
                 let at = if backwards { steps - 1 - step } else { step };
-                let input = self.at_step(n, x, at, batch_first)?;
+                let input = self.at(n, x, at, batch_first)?;
                 let mut to = At { graph: &mut self.graph, node: &n.name };
                 state = layer.step(&mut to, input, state)?;
                 shown.extend(state.hidden);
@@ -177,23 +177,18 @@ impl Reader {
         if self.graph.constant(id).is_some_and(|values| values.iter().all(|&value| value == 0.0)) {
             return Ok(None);
         }
-        let shape = self.graph.shape(id).to_vec();
-        let axis = usize::from(batch_first);
-        let &[first, second, hidden] = &shape[..] else { return Err(format!("a state of the shape {shape:?}")) };
-        let (mut starts, mut lengths) = (vec![0; 3], shape.clone());
-        (starts[axis], lengths[axis]) = (direction, 1);
-        let own = self.emit(n, Op::Slice { starts, steps: vec![1; 3], lengths }, &[id])?;
-        let batch = if batch_first { first } else { second };
-        self.reshape(n, own, &[batch, hidden, 1, 1]).map(Some)
+        match self.graph.shape(id) {
+            [_, _, _] => self.at(n, id, direction, batch_first).map(Some),
+            shape => Err(format!("a state of the shape {shape:?}")),
+        }
     }
 
-    /// The input of a step, `[B, I, 1, 1]`.
-    fn at_step(&mut self, n: &Node<'_>, x: TensorId, step: usize, batch_first: bool) -> Result<TensorId, String> {
+    /// The input of a step of `[T, B, I]`, or the state of a direction of `[D, B, H]`, as `[B, I, 1, 1]`. With the batch first, that is
+    /// the first dimension.
+    fn at(&mut self, n: &Node<'_>, x: TensorId, index: usize, batch_first: bool) -> Result<TensorId, String> {
         let shape = self.graph.shape(x).to_vec();
         let axis = usize::from(batch_first);
-        let (mut starts, mut lengths) = (vec![0; 3], shape.clone());
-        (starts[axis], lengths[axis]) = (step, 1);
-        let part = self.emit(n, Op::Slice { starts, steps: vec![1; 3], lengths }, &[x])?;
+        let part = self.part(n, x, axis, (index, 1))?;
         self.reshape(n, part, &[shape[1 - axis], shape[2], 1, 1])
     }
 

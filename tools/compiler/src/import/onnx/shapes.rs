@@ -312,13 +312,24 @@ impl Reader {
         let mut start = 0;
         let mut outputs = Vec::new();
         for length in Self::split_lengths(n, inputs, shape[axis])? {
-            let (mut starts, mut lengths) = (vec![0; shape.len()], shape.clone());
-            (starts[axis], lengths[axis]) = (start, length);
+            outputs.push(TensorValue::Real(self.part(n, x, axis, (start, length))?));
             start += length;
-            let part = self.emit(n, Op::Slice { starts, steps: vec![1; shape.len()], lengths }, &[x])?;
-            outputs.push(TensorValue::Real(part));
         }
         Ok(outputs)
+    }
+
+    /// A part of a tensor along an axis: the first index, and how many.
+    pub(super) fn part(
+        &mut self,
+        n: &Node<'_>,
+        x: TensorId,
+        axis: usize,
+        (first, count): (usize, usize),
+    ) -> Result<TensorId, String> {
+        let mut lengths = self.graph.shape(x).to_vec();
+        let (mut starts, steps) = (vec![0; lengths.len()], vec![1; lengths.len()]);
+        (starts[axis], lengths[axis]) = (first, count);
+        self.emit(n, Op::Slice { starts, steps, lengths }, &[x])
     }
 
     /// Computes a node whose inputs are constant integers or constants; `None` for a node on real numbers.
