@@ -84,12 +84,12 @@ pub(crate) fn largest_of(values: &[f64]) -> f64 {
 }
 
 /// Rounds the weights of a kernel for one channel, whose nearest integers up to `most` are given, so that their sum is nearly that of
-/// the real weights. `errors` is a buffer, whose contents do not count.
+/// the real weights.
 ///
 /// The elements of a channel in a window are much alike, so the sum of the changes counts more than each of them. Rounding each
 /// weight to the nearest integer may change the sum by several steps. The weights that are nearest to the middle between two
 /// integers are then rounded to the other one.
-pub(crate) fn keep_sum(weights: &[f64], most: f64, integers: &mut [i16], errors: &mut Vec<f64>) {
+pub(crate) fn keep_sum(weights: &[f64], most: f64, integers: &mut [i16]) {
     let changes = weights.iter().zip(&*integers).map(|(weight, &integer)| weight - f64::from(integer));
     let change: f64 = changes.sum();
     // A change of up to half a step stays. A single weight that changes more is beyond the largest integer.
@@ -97,16 +97,12 @@ pub(crate) fn keep_sum(weights: &[f64], most: f64, integers: &mut [i16], errors:
         return;
     }
     let steps = (change.abs() - 0.5).ceil() as usize;
-    errors.clear();
-    errors.extend(weights.iter().zip(&*integers).map(|(weight, &integer)| (weight - f64::from(integer)) * change));
+    let error = |(weight, &integer): (&f64, &i16)| (weight - f64::from(integer)) * change;
+    let mut errors: Vec<f64> = weights.iter().zip(&*integers).map(error).collect();
     for _ in 0..steps.min(weights.len()) {
         // The first of the greatest.
-        let mut at = 0;
-        for (k, error) in errors.iter().enumerate() {
-            if *error > errors[at] {
-                at = k;
-            }
-        }
+        let greatest = errors.iter().enumerate().rev().max_by(|a, b| a.1.total_cmp(b.1));
+        let Some((at, _)) = greatest else { return };
         integers[at] = (f64::from(integers[at]) + change.signum()).clamp(-most, most) as i16;
         errors[at] = f64::NEG_INFINITY;
     }
@@ -153,7 +149,7 @@ mod tests {
     fn a_plane_keeps_its_sum_and_single_weights_their_nearest_integer() {
         let rounded = |plane: &[f64]| {
             let mut integers: Vec<i16> = plane.iter().map(|&weight| round(weight) as i16).collect();
-            keep_sum(plane, LARGEST, &mut integers, &mut Vec::new());
+            keep_sum(plane, LARGEST, &mut integers);
             integers.into_iter().map(i32::from).collect::<Vec<_>>()
         };
         assert_eq!(rounded(&[0.3; 9]).iter().sum::<i32>(), 3);

@@ -46,43 +46,16 @@ const LARGEST_BIAS: f64 = (1 << 30) as f64;
 const LARGEST_LIMIT: f64 = (1 << 30) as f64;
 
 /// The step of which all weights of a kernel are whole multiples from -128 to 127, as in a quantized model, if there is one. `largest` is
-/// the largest magnitude, and a number of such steps.
+/// the largest magnitude.
 fn grid(kernel: &[f64], largest: f64) -> Option<f64> {
-    if largest == 0.0 {
-        return Some(0.0);
-    }
-    let whole = |step: f64| {
+    let whole = |step: &f64| {
         let fits = |weight: &f64| {
             let (steps, whole) = (weight / step, f64::from(round(weight / step)));
             (steps - whole).abs() < WHOLE && whole <= LARGEST
         };
         kernel.iter().all(fits)
     };
-    // Bit k stays while `largest` may be k + 1 steps. A product, which is sooner computed than a quotient, differs less than the
-    // tolerance. Real weights leave no bit after a few of them.
-    let mut counts = u128::MAX;
-    for ratio in kernel.iter().map(|weight| weight / largest) {
-        for k in bits(counts) {
-            let steps = ratio * f64::from(k + 1);
-            if (steps - f64::from(round(steps))).abs() > 2.0 * WHOLE {
-                counts &= !(1 << k);
-            }
-        }
-        if counts == 0 {
-            return None;
-        }
-    }
-    let steps = |k: u32| largest / f64::from(k + 1);
-    (0..128).rev().filter(|k| counts >> k & 1 == 1).map(steps).find(|&step| whole(step))
-}
-
-/// The positions of the bits that are 1.
-fn bits(mut of: u128) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let bit = (of != 0).then(|| of.trailing_zeros())?;
-        of &= of - 1;
-        Some(bit)
-    })
+    (1..=128).rev().map(|count| largest / f64::from(count)).find(|step| largest == 0.0 || whole(step))
 }
 
 /// The factor of X1 near `ideal`, and the factor of X2 in parts of [`ONE`], whose product is nearest to `ideal`.
@@ -268,8 +241,7 @@ impl Quantizer<'_> {
             // The transformed elements of a window are not alike.
             if grid.is_none() && !winograd && window > 1 {
                 let planes = stepped.chunks_exact(window).zip(integers.chunks_exact_mut(window));
-                let mut errors = Vec::new();
-                planes.for_each(|(plane, integers)| keep_sum(plane, most, integers, &mut errors));
+                planes.for_each(|(plane, integers)| keep_sum(plane, most, integers));
             }
             let (mut rest, mut change) = (0.0, 0.0);
             if rests.iter().any(|&rest| rest != 0.0) {
