@@ -231,7 +231,7 @@ impl Builder {
     /// Operators that few networks have.
     fn rarer(&mut self, from: TensorId) -> Option<TensorId> {
         let [c, h, w] = self.shape(from);
-        match self.random.below(11) {
+        match self.random.below(13) {
             0 => self.dilated_pool(from),
             1 => self.resized(from),
             2 => {
@@ -285,6 +285,7 @@ impl Builder {
                 let lines = self.random.pick(&lines);
                 self.add(Op::Reshape { shape: vec![1, c, lines, pixels / lines] }, &[from])
             }
+            11 => self.product(from),
             10 => {
                 // Blocks of one line or one column.
                 let size = self.random.between(2, 3);
@@ -305,6 +306,27 @@ impl Builder {
                 self.add(Op::Binary(Binary::Mul), &[step, from])
             }
         }
+    }
+
+    /// A product with a tensor of as many channels, or with itself.
+    fn product(&mut self, from: TensorId) -> Option<TensorId> {
+        let [c, ..] = self.shape(from);
+        let fits = |id: &TensorId| {
+            let own = self.graph.shape(*id);
+            own[1] == c && own[2] * own[3] <= 150
+        };
+        let fits: Vec<TensorId> = self.known.iter().copied().filter(fits).collect();
+        let weights = if self.random.one_in(2) && !fits.is_empty() {
+            self.random.pick(&fits)
+        } else {
+            let other = self.any();
+            let [_, h, w] = self.shape(other);
+            if h * w > 150 {
+                return None;
+            }
+            self.convolution_1x1(other, c)?
+        };
+        self.add(Op::Product, &[from, weights])
     }
 
     /// A pooling of elements that are apart.

@@ -625,6 +625,54 @@ fn operands_of_three_dimensions_repeat() {
     });
 }
 
+/// Products of two tensors: with less than a surface of channels, more than a block of them, and kernels that do not fill a group; of
+/// pixels in one line and in several, of one pixel, of a part of a tensor, and with what follows in SDP.
+#[test]
+fn products_of_two_tensors_are_exact() {
+    let cases = [
+        (5, [1, 7], [1, 9]),
+        (8, [4, 4], [1, 8]),
+        (16, [2, 5], [3, 11]),
+        (20, [3, 5], [2, 9]),
+        (33, [5, 5], [1, 1]),
+        (64, [1, 49], [7, 7]),
+        (130, [1, 33], [1, 70]),
+        (200, [1, 1], [1, 33]),
+    ];
+    for (channels, data, weights) in cases {
+        let size = [data[0].max(weights[0]), data[1].max(weights[1])];
+        let part = |builder: &mut Builder, x: TensorId, [h, w]: [usize; 2]| {
+            let c = builder.shape(x)[0];
+            builder.add(Op::Slice { starts: vec![0; 4], steps: vec![1; 4], lengths: vec![1, c, h, w] }, &[x]).unwrap()
+        };
+        let factors = |builder: &mut Builder, input: TensorId| {
+            [data, weights].map(|of| {
+                let from = part(builder, input, of);
+                builder.convolution_1x1(from, channels).unwrap()
+            })
+        };
+        exact_and_near([12, size[0], size[1]], |builder, input| {
+            let factors = factors(builder, input);
+            builder.add(Op::Product, &factors).unwrap()
+        });
+        exact_and_near([12, size[0], size[1]], |builder, input| {
+            let factors = factors(builder, input);
+            let y = builder.add(Op::Product, &factors).unwrap();
+            let (scale, shift) =
+                (builder.constant(&[], 0.0, 0.3), builder.constant(&[weights[0] * weights[1], 1, 1], 0.5, 0.0));
+            let y = builder.add(Op::Binary(Binary::Mul), &[y, scale]).unwrap();
+            let y = builder.add(Op::Binary(Binary::Add), &[y, shift]).unwrap();
+            builder.add(Op::Unary(Unary::Relu), &[y]).unwrap()
+        });
+        // Both are parts of one tensor.
+        exact_and_near([12, size[0], size[1]], |builder, input| {
+            let all = builder.convolution_1x1(input, channels).unwrap();
+            let factors = [data, weights].map(|of| part(builder, all, of));
+            builder.add(Op::Product, &factors).unwrap()
+        });
+    }
+}
+
 /// Resizes along each axis in turn: by ratios whose blocks along both axes would be one large window, by weights of which no block
 /// repeats, by antialiasing, and of a region.
 #[test]

@@ -85,7 +85,7 @@ pub(crate) fn bounds_from(graph: &Graph, known: impl Fn(TensorId) -> Option<Boun
                 let factor = bias.powf(-beta);
                 product(with_zero(x), (0.0, factor))
             }
-            Op::Convolution(_) | Op::Deconvolution(..) | Op::Lrn { .. } => UNKNOWN,
+            Op::Convolution(_) | Op::Deconvolution(..) | Op::Product | Op::Lrn { .. } => UNKNOWN,
         };
         limit(graph, node.output, &mut bounds);
     }

@@ -226,6 +226,7 @@ impl Builder<'_> {
                     self.linear_node(node, reason)?;
                 }
             }
+            Op::Product => self.step(node, Kind::Product, &[node.inputs[0].0, node.inputs[1].0], Vec::new(), output),
             Op::Unary(unary) => self.unary(node, *unary)?,
             Op::PRelu => {
                 let slopes = constant(1).ok_or("its slopes are not constant")?;

@@ -16,6 +16,9 @@ use crate::target::{LARGEST_EXTENT, MAX_FACTORS};
 /// The most elements of one channel. Each takes an atom in memory.
 const MOST_MOVED: usize = 1 << 20;
 
+/// The most channels for which a unit matrix is stored.
+const MOST_TURNED: u32 = 1024;
+
 /// A part of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -106,6 +109,13 @@ impl Builder<'_> {
             at = [channels, 1, height];
         }
         let parts = parts(at, &from).ok_or_else(|| reason.clone())?;
+        // A product with a unit matrix moves all at once.
+        let pixels = height * width;
+        let turns = parts == [Joined, Unfolded, Transposed] && after == [pixels, 1, channels];
+        if turns && channels <= MOST_TURNED && pixels <= LARGEST_EXTENT {
+            self.step(node, Kind::Turn, &[x.0], Vec::new(), node.output.0);
+            return Ok(());
+        }
         let mut made = vec![(Kind::Pixels, at)];
         for part in parts {
             let [c, h, w] = at;

@@ -23,7 +23,7 @@ use nvdla_uapi::reg::{cdma, csc};
 use super::average::{self, Form};
 use super::cbuf::{self, Banks, WeightSize};
 use crate::codegen::lowering::Lowering;
-use crate::codegen::sdp;
+use crate::codegen::sdp::{self, SdpSetup};
 use crate::codegen::view::{Region, View};
 use crate::error::Error;
 use crate::net::access::{slices, Axis, Span};
@@ -105,8 +105,8 @@ impl Weights {
 /// A block of output channels and the input channels that it needs: first and number of physical channels, starting at an atom.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {
-    output: (u32, u32),
-    input: (u32, u32),
+    pub(super) output: (u32, u32),
+    pub(super) input: (u32, u32),
 }
 
 /// A pair of operations: columns and lines, convolution buffer entries per slice, and banks.
@@ -127,15 +127,30 @@ pub(crate) struct Part {
     tiles: Vec<Tile>,
 }
 
+impl Part {
+    /// Bytes of the weights.
+    pub(super) fn weight_bytes(&self) -> u64 {
+        self.weights.size()
+    }
+
+    /// The cube of its weights, or of what belongs to them.
+    pub(super) fn cube(&self, base: Base, offset: u32, size: u32) -> Cube {
+        let [channels, height, width] = self.kernel.map(|extent| extent as u16);
+        Cube { base, offset, size, width, height, channels, line_stride: 0, surface_stride: 0, surfaces: 0 }
+    }
+}
+
 /// A convolution: the number of its step, the name of its output, its numbers, and what it reads and writes.
 #[derive(Clone, Copy)]
-struct Layer<'a> {
-    number: usize,
-    name: &'a str,
-    conv: &'a Convolution,
-    numbers: &'a Numbers,
-    source: &'a View,
-    target: &'a View,
+pub(crate) struct Layer<'a> {
+    pub(super) number: usize,
+    pub(super) name: &'a str,
+    pub(super) conv: &'a Convolution,
+    pub(super) numbers: &'a Numbers,
+    pub(super) source: &'a View,
+    /// The constant that its input is, if it is one.
+    pub(super) constant: Option<usize>,
+    pub(super) target: &'a View,
 }
 
 impl Layer<'_> {
@@ -155,12 +170,12 @@ impl Lowering<'_> {
         let (mut source, target) = self.ends(step);
         if let Some(forms) = average::forms(conv, numbers, &source, &target) {
             return forms.iter().try_for_each(|Form { conv, numbers, source, target }| {
-                self.computed(Layer { number, name: &name, conv, numbers, source, target })
+                self.computed(Layer { number, name: &name, conv, numbers, source, constant: None, target })
             });
         }
         limits(&name, conv)?;
         let conv = &skipping(conv, &mut source, &target);
-        self.computed(Layer { number, name: &name, conv, numbers, source: &source, target: &target })
+        self.computed(Layer { number, name: &name, conv, numbers, source: &source, constant: None, target: &target })
     }
 
     /// Adds the operations of a convolution, with the blocks of channels that take the least time.
@@ -189,7 +204,7 @@ impl Lowering<'_> {
 
     /// Adds the operations of a convolution in blocks of channels.
     fn in_blocks(&mut self, layer: Layer<'_>, blocks: &[Block]) -> Result<(), Error> {
-        let Layer { number, name, conv, numbers, source, target } = layer;
+        let Layer { name, conv, numbers, source, target, .. } = layer;
         let mode = layer.mode();
         let stages = self.stages(name, &numbers.stages, source.precision, target, mode)?;
         for mut part in self.parts(name, conv, source, target, mode, blocks)? {
@@ -206,44 +221,52 @@ impl Lowering<'_> {
             if let Some((tiles, Surfaces { weights, wmb, wgs })) = self.compressed(&part, &packed) {
                 (part.tiles, packed, mask) = (tiles, weights, Some([wmb, wgs]));
             }
-            let Part { block, kernel, tiles, .. } = &part;
-            let mut constant = |data: Data, bytes: Vec<u8>| Cube {
-                size: bytes.len() as u32,
-                base: Base::Constant(self.program.constant(data, bytes)),
-                offset: 0,
-                width: kernel[2] as u16,
-                height: kernel[1] as u16,
-                channels: kernel[0] as u16,
-                line_stride: 0,
-                surface_stride: 0,
-                surfaces: 0,
+            let mut constant = |data: Data, bytes: Vec<u8>| {
+                let size = bytes.len() as u32;
+                part.cube(Base::Constant(self.program.constant(data, bytes)), 0, size)
             };
             let weights = constant(Data::Weight, packed);
             let mask = mask.map(|[wmb, wgs]| [constant(Data::Wmb, wmb), constant(Data::Wgs, wgs)]);
-            for tile in tiles {
-                let Tile { x, y, .. } = tile;
-                // SDP writes the atoms of a 1x1 cube one after another and ignores the strides.
-                let from = Region {
-                    channels: block.input,
-                    lines: (y.input_first, y.input_count),
-                    columns: (x.input_first, x.input_count),
-                };
-                let into = Region { channels: block.output, lines: (y.first, y.count), columns: (x.first, x.count) };
-                let written = target.cube(&into, stages.atoms());
-                let single = (x.count, y.count) == (1, 1) && (target.width, target.height) != (1, 1);
-                if single && written.surfaces > 1 {
-                    let reason = "its parts would be of one element, which SDP cannot write with gaps between surfaces";
-                    return Err(Error::unsupported(name, reason));
-                }
-                let sums = written.sums();
-                let read = source.cube(&from, source.atoms);
-                let mut op = Box::new(self.descriptor(conv, numbers, source, *kernel, tile, mode, &read, &sums));
-                if mask.is_some() {
-                    op.weight_format = WeightFormat::Compressed;
-                }
-                self.program.push(number, Unit::Convolution { op, source: read, weights, mask, target: sums });
-                self.sdp(number, &stages, None, target, &into);
+            self.in_tiles(layer, &part, &stages, weights, mask)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the operations of a block.
+    pub(crate) fn in_tiles(
+        &mut self,
+        layer: Layer<'_>,
+        part: &Part,
+        stages: &SdpSetup,
+        weights: Cube,
+        mask: Option<[Cube; 2]>,
+    ) -> Result<(), Error> {
+        let Layer { number, name, conv, numbers, source, constant, target } = layer;
+        let Part { block, kernel, tiles, .. } = part;
+        for tile in tiles {
+            let Tile { x, y, .. } = tile;
+            // SDP writes the atoms of a 1x1 cube one after another and ignores the strides.
+            let from = Region {
+                channels: block.input,
+                lines: (y.input_first, y.input_count),
+                columns: (x.input_first, x.input_count),
+            };
+            let into = Region { channels: block.output, lines: (y.first, y.count), columns: (x.first, x.count) };
+            let written = target.cube(&into, stages.atoms());
+            let single = (x.count, y.count) == (1, 1) && (target.width, target.height) != (1, 1);
+            if single && written.surfaces > 1 {
+                let reason = "its parts would be of one element, which SDP cannot write with gaps between surfaces";
+                return Err(Error::unsupported(name, reason));
             }
+            let sums = written.sums();
+            let mut read = source.cube(&from, source.atoms);
+            read.base = constant.map_or(read.base, Base::Constant);
+            let mut op = Box::new(self.descriptor(conv, numbers, source, *kernel, tile, layer.mode(), &read, &sums));
+            if mask.is_some() {
+                op.weight_format = WeightFormat::Compressed;
+            }
+            self.program.push(number, Unit::Convolution { op, source: read, weights, mask, target: sums });
+            self.sdp(number, stages, None, target, &into);
         }
         Ok(())
     }

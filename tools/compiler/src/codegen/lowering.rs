@@ -374,6 +374,8 @@ impl Lowering<'_> {
     fn step(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         match step.kind {
             Kind::Convolution(_) => self.convolution(number, step, numbers),
+            Kind::Product => self.product(number, step, numbers),
+            Kind::Turn => self.turn(number, step, numbers),
             Kind::Copy => self.copy(number, step, numbers),
             Kind::Pool(_) => self.pool(number, step),
             Kind::Spread(_) | Kind::Repeat(_) | Kind::Columns(_) | Kind::Transpose | Kind::Pixels => {

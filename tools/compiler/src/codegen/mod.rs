@@ -8,6 +8,7 @@ pub mod cdp;
 pub mod convolution;
 pub mod lowering;
 pub mod pool;
+pub mod product;
 pub mod sdp;
 pub mod view;
 pub mod winograd;

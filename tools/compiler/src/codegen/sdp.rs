@@ -40,12 +40,12 @@ enum OperandSource {
 
 /// The distances in bytes between a tensor's surfaces, lines and pixels.
 #[derive(Clone, Copy, Debug)]
-struct Strides {
-    buffer: usize,
-    offset: u32,
-    surface: u32,
-    line: u32,
-    pixel: u32,
+pub(super) struct Strides {
+    pub(super) buffer: usize,
+    pub(super) offset: u32,
+    pub(super) surface: u32,
+    pub(super) line: u32,
+    pub(super) pixel: u32,
 }
 
 /// SDP's descriptor, the precision that it computes in, and the sources of its operands.
@@ -298,7 +298,7 @@ impl Lowering<'_> {
     }
 
     /// The distances in a tensor in memory.
-    fn walk(&self, view: &View) -> Strides {
+    pub(super) fn walk(&self, view: &View) -> Strides {
         let pixel = self.config.memory_atomic;
         Strides {
             buffer: view.buffer,
@@ -379,8 +379,23 @@ impl Lowering<'_> {
 
     /// Adds SDP operations that copy surfaces, lines and pixels. A line is processed as a column of pixels, and the lines as
     /// surfaces, so that the distances of both pixels and lines can be chosen.
-    fn walked(&mut self, number: usize, setup: &SdpSetup, from: Strides, into: Strides, counts: [u32; 3]) {
-        let SdpSetup { op, atoms, .. } = setup;
+    /// Operands per channel are those of the first line.
+    pub(super) fn walked(&mut self, number: usize, setup: &SdpSetup, from: Strides, into: Strides, counts: [u32; 3]) {
+        let SdpSetup { op, atoms, places } = setup;
+        let operands = places.map(|place| match place {
+            OperandSource::Constant(constant, stride) => Some(Cube {
+                base: Base::Constant(constant),
+                offset: 0,
+                size: stride,
+                width: 1,
+                height: 1,
+                channels: atoms.elements() as u16,
+                line_stride: stride,
+                surface_stride: stride,
+                surfaces: 1,
+            }),
+            _ => None,
+        });
         let (atom, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
         let ([mut surfaces, mut lines, mut pixels], mut ends) = (counts, [from, into]);
         if pixels == 1 {
@@ -409,7 +424,7 @@ impl Lowering<'_> {
                     surface_stride: walk.line,
                     surfaces: count,
                 });
-                self.program.push(number, Unit::Sdp { op: Box::new(*op), source, operands: [None; 3], target });
+                self.program.push(number, Unit::Sdp { op: Box::new(*op), source, operands, target });
             }
         }
     }

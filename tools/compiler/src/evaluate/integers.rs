@@ -67,6 +67,15 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
             };
             positions(into).map(|place| sdp(sum(place), place)).collect()
         }
+        Kind::Product => {
+            let (weights, pixels) = (of(step.inputs[1]), into[0] as usize);
+            let sum = |(k, y, x): (u32, u32, u32)| {
+                (0..from[0])
+                    .map(|c| i64::from(input[at(from, c, y, x)]) * i64::from(weights[c as usize * pixels + k as usize]))
+                    .sum()
+            };
+            positions(into).map(|place| sdp(sum(place), place)).collect()
+        }
         Kind::Copy => {
             positions(into).map(|place| sdp(input[at(into, place.0, place.1, place.2)].into(), place)).collect()
         }
@@ -93,6 +102,7 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
             .collect(),
         Kind::Columns(apart) => positions(into).map(|(c, y, x)| input[at(from, c, y, x * apart)]).collect(),
         Kind::Transpose => positions(into).map(|(c, y, x)| input[at(from, c, x, y)]).collect(),
+        Kind::Turn => positions(into).map(|(p, _, c)| input[at(from, c, p / from[2], p % from[2])]).collect(),
         Kind::Pixels => positions(into)
             .map(|(c, y, x)| {
                 let pixel = y * into[2] + x;

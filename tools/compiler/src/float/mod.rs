@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 pub use values::Values;
 
-use crate::ir::{infer, Binary, Graph, Op, Quantization, TensorId, Unary};
+use crate::ir::{infer, Binary, Convolution, Graph, Op, Quantization, TensorId, Unary};
 
 /// Computes a network's outputs. `inputs` are the values of the graph's inputs, in their order. `visit` is called with
 /// the values of each input and of each node's output as soon as they are known.
@@ -114,6 +114,7 @@ fn work(op: &Op, inputs: &[Values<'_>], shape: &[usize]) -> u64 {
     match op {
         // Each element of the output is a sum over one kernel, and each of the input goes into one kernel per channel.
         Op::Convolution(_) => elements(shape).saturating_mul(weights() / extent(shape, 1)),
+        Op::Product => elements(shape).saturating_mul(extent(inputs[0].0, 1)),
         Op::Deconvolution(..) => elements(inputs[0].0).saturating_mul(weights() / extent(inputs[0].0, 1)),
         Op::Pool(pool) => pool.kernel.iter().fold(elements(shape), |work, &taps| work.saturating_mul(taps as u64)),
         Op::Lrn { size, .. } => elements(shape).saturating_mul(*size as u64),
@@ -127,6 +128,12 @@ pub fn apply(op: &Op, inputs: &[Values<'_>], shape: &[usize]) -> Vec<f32> {
     match op {
         Op::Convolution(op) => convolution::convolve(op, inputs, shape),
         Op::Deconvolution(op, _) => convolution::deconvolve(op, inputs, shape),
+        Op::Product => {
+            let (of, weights) = inputs[1];
+            let kernels = copy::permuted(&Op::Transpose { perm: vec![1, 0] }, (&[of[1], of[2] * of[3]], weights));
+            let inputs = [inputs[0], (&[of[2] * of[3], of[1], 1, 1], &kernels)];
+            convolution::convolve(&Convolution::pointwise(), &inputs, shape)
+        }
         Op::Binary(op) => binary(*op, inputs[0], inputs[1], shape),
         // Without a choice per element.
         Op::Unary(Unary::Relu) => x.par_iter().with_min_len(4096).map(|&x| Unary::Relu.apply(x)).collect(),

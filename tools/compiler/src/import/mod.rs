@@ -10,6 +10,7 @@ pub mod ncnn;
 mod normalize;
 pub mod onnx;
 pub mod options;
+mod product;
 mod recurrent;
 mod reduce;
 pub mod tflite;

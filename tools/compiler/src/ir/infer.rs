@@ -115,7 +115,7 @@ fn convolution(op: &Convolution, inputs: &[&[usize]], transposed: Option<[usize;
 pub fn infer(op: &Op, inputs: &[&[usize]]) -> Result<Vec<usize>, String> {
     let (least, most) = match op {
         Op::Convolution(_) | Op::Deconvolution(..) => (2, 3),
-        Op::Binary(_) | Op::PRelu => (2, 2),
+        Op::Product | Op::Binary(_) | Op::PRelu => (2, 2),
         Op::Concat { .. } => (1, usize::MAX),
         _ => (1, 1),
     };
@@ -133,6 +133,13 @@ pub fn infer(op: &Op, inputs: &[&[usize]]) -> Result<Vec<usize>, String> {
     let shape = match op {
         Op::Convolution(op) => convolution(op, inputs, None)?,
         Op::Deconvolution(op, output_padding) => convolution(op, inputs, Some(*output_padding))?,
+        Op::Product => {
+            let ([n, c, h, w], [one, channels, rows, columns]) = (four(x)?, four(inputs[1])?);
+            if (n, one) != (1, 1) || c != channels {
+                return Err(format!("a product of {x:?} and {:?}", inputs[1]));
+            }
+            vec![1, rows.saturating_mul(columns), h, w]
+        }
         Op::Binary(_) => extended(x, inputs[1])?,
         Op::Unary(_) => x.to_vec(),
         Op::PRelu => {

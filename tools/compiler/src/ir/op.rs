@@ -305,6 +305,9 @@ pub enum Op {
     /// Inputs: data `[N, C, H, W]`, weights (constant `[C, K / group, R, S]`), and a bias (constant `[K]`) if there is
     /// one. The output has (size - 1) * stride + dilation * (kernel - 1) + 1 + output padding - padding lines.
     Deconvolution(Convolution, [usize; 2]),
+    /// Inputs: data `[1, C, H, W]`, and weights `[1, C, R, S]` that the network computes. Each of the `R * S` pixels of the weights is a
+    /// kernel of one element: channel k of the output is the sum over the channels of data times pixel k.
+    Product,
     /// Inputs: a and b, either of which may be a constant. Shapes are aligned at their last dimensions, and dimensions of 1 are
     /// repeated, as in ONNX and NumPy; see [`crate::ir::infer::broadcast`].
     Binary(Binary),
@@ -391,6 +394,7 @@ impl Op {
         match self {
             Self::Convolution(_) => "Convolution",
             Self::Deconvolution(..) => "Deconvolution",
+            Self::Product => "MatMul",
             Self::Binary(Binary::Add) => "Add",
             Self::Binary(Binary::Sub) => "Sub",
             Self::Binary(Binary::Mul) => "Mul",

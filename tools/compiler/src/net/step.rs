@@ -205,6 +205,8 @@ impl Convolution {
 pub enum Kind {
     /// A convolution.
     Convolution(Box<Convolution>),
+    /// A convolution with kernels of one element that are the pixels of a second tensor, which has as many channels as the first.
+    Product,
     /// A tensor in memory.
     Copy,
     /// A pooling.
@@ -231,6 +233,8 @@ pub enum Kind {
     Columns(u32),
     /// Lines become columns, and columns become lines.
     Transpose,
+    /// Channels become the columns of one line, and pixels become channels.
+    Turn,
     /// The same pixels in the same order, in lines of another length.
     Pixels,
     /// Softmax over each of so many groups of adjacent channels, on the CPU. If there are several groups, each has two channels.
@@ -262,7 +266,7 @@ impl Lrn {
 impl Kind {
     /// Whether its values go through SDP, which gives them another scale and applies functions.
     pub fn in_sdp(&self) -> bool {
-        matches!(self, Self::Convolution(_) | Self::Copy)
+        matches!(self, Self::Convolution(_) | Self::Product | Self::Copy)
     }
 
     /// Whether its output may have another scale than its inputs.
@@ -279,6 +283,7 @@ impl Kind {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Convolution(_) => "convolution",
+            Self::Product => "product of two tensors",
             Self::Copy => "copy",
             Self::Pool(_) => "pooling",
             Self::Concat(_) => "concatenation (no operation)",
@@ -289,6 +294,7 @@ impl Kind {
             Self::Repeat(_) => "elements to blocks",
             Self::Columns(_) => "every n-th column",
             Self::Transpose => "lines to columns",
+            Self::Turn => "channels to columns",
             Self::Pixels => "lines of another length",
             Self::Softmax(_) => "softmax (CPU)",
             Self::Lrn(_) => "normalisation",

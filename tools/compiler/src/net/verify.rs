@@ -56,6 +56,20 @@ fn shapes(net: &Net, step: &Step) -> Result<(), String> {
             }
             conv.kernels as u32
         }
+        Kind::Product => {
+            let &[_, weights] = &step.inputs[..] else { return Err(format!("it has {} inputs", step.inputs.len())) };
+            let [channels, rows, columns] = shape(weights);
+            if channels != input[0] {
+                return Err(format!("it multiplies {} channels by {channels}", input[0]));
+            }
+            rows * columns
+        }
+        Kind::Turn => {
+            if out[1..] != [1, input[0]] {
+                return Err(format!("its output of {out:?} has {} columns", input[0]));
+            }
+            input[1] * input[2]
+        }
         Kind::Concat(0) => step.inputs.iter().map(|&id| shape(id)[0]).sum(),
         Kind::Channels(from) => {
             if let Some(&channel) = from.iter().find(|&&channel| channel >= input[0]) {

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use crate::error::Error;
 use crate::ir;
 use crate::net::step::Mode;
-use crate::net::step::{added_last, Combine, Convolution, Pipe, PostOp, Step};
+use crate::net::step::{added_last, Combine, Convolution, Kind, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
     algorithm, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages, XActivation,
     SUM_BITS, X, Y,
@@ -293,12 +293,14 @@ impl Quantizer<'_> {
         Ok(Numbers { weights, winograd, truncate, converter, outside, stages, normalisation: None })
     }
 
+    /// A copy, or a product of two tensors.
     pub(crate) fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {
         let input = step.inputs[0];
-        let Scale { scale: own, zero } = self.scales[input];
+        let (own, zero) = (self.own_scale(step), self.scales[input].zero);
+        let product = step.kind == Kind::Product;
         let wide = [input, step.output].map(|id| self.net.tensors[id].wide);
         let activation = if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing };
-        let channels = self.net.tensors[input].shape[0] as usize;
+        let channels = self.net.tensors[step.output].shape[0] as usize;
         let (mut scale, shift) = match step.post_ops.first() {
             Some(PostOp::Affine(scale, shift)) if pipe.affine => (scale.clone(), shift.clone()),
             _ => (vec![1.0], vec![0.0]),
@@ -316,11 +318,22 @@ impl Quantizer<'_> {
         let shifts = shift.iter().any(|&shift| shift != 0.0);
         let plain = scale.iter().all(|scale| scale.to_bits() == 1f32.to_bits()) && !shifts;
         let addend = shift.iter().fold(0f64, |most, shift| most.max(shift.abs()));
-        let fine = (largest / if wide[0] { 16.0 } else { 4096.0 }).max(addend / LARGEST_BIAS);
+        // The sums of a product have as many bits as those of a convolution.
+        let finer = if product {
+            32767.0 / 32768.0
+        } else if wide[0] {
+            16.0
+        } else {
+            4096.0
+        };
+        let fine = (largest / finer).max(addend / LARGEST_BIAS);
         let free = self.unit(step, pipe, fine);
         // Integers without any change.
-        let moved =
-            step.post_ops.is_empty() && plain && self.scales[step.output] == self.scales[input] && wide[0] == wide[1];
+        let moved = step.post_ops.is_empty()
+            && plain
+            && !product
+            && self.scales[step.output] == self.scales[input]
+            && wide[0] == wide[1];
         let zeros = !moved && (zero != 0 || self.scales[step.output].zero != 0);
         let multiplies = !plain
             || zeros
@@ -351,12 +364,13 @@ impl Quantizer<'_> {
             let name = &self.net.tensors[step.output].name;
             return Err(Error::unsupported(name, "an input's mean cannot be subtracted in this step"));
         }
-        let product = match multiplies {
+        let truncate = match multiplies {
             true if wide == [true; 2] => PRODUCT_SHIFT,
             true => 8,
+            false if product => 8,
             false => 0,
         };
-        let mut stages = self.int_rest(step, pipe, x1, unit, operand_shift, product)?;
+        let mut stages = self.int_rest(step, pipe, x1, unit, operand_shift, truncate)?;
         if moved {
             stages.offset = 0;
         }

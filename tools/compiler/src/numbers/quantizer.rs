@@ -233,7 +233,7 @@ impl Quantizer<'_> {
         }
         let numbers = net.steps.iter().map(|step| match step.kind {
             Kind::Convolution(_) => self.step(step, mode(step)),
-            Kind::Copy => self.step(step, Mode::Direct),
+            Kind::Product | Kind::Copy => self.step(step, Mode::Direct),
             Kind::Lrn(ref lrn) => self.normalisation(step, lrn),
             _ => Ok(Numbers::default()),
         });
@@ -276,9 +276,15 @@ impl Quantizer<'_> {
         }
     }
 
+    /// The scale of the integers of a copy, or of the sums of a product.
+    pub(crate) fn own_scale(&self, step: &Step) -> f64 {
+        let factors = if step.kind == Kind::Product { &step.inputs[..] } else { &step.inputs[..1] };
+        factors.iter().map(|&id| self.scales[id].scale).product()
+    }
+
     /// The greatest step of the integers that X1 multiplies.
     fn argument_step(&self, step: &Step) -> f64 {
-        let own = self.scales[step.inputs[0]].scale;
+        let own = self.own_scale(step);
         let largest = |values: &[f32]| f64::from(values.iter().fold(0f32, |largest, value| largest.max(value.abs())));
         match (&step.kind, step.post_ops.first()) {
             (Kind::Convolution(conv), _) => largest(&conv.weights) / LARGEST * own,

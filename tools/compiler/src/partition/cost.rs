@@ -72,6 +72,7 @@ fn processor(graph: &Graph, node: &crate::ir::Node, machine: &Machine) -> f64 {
     match node.op {
         // Each element of the output is a sum over the weights of its kernel.
         Op::Convolution(_) => per_weight(elements) / machine.products,
+        Op::Product => elements * graph.shape(node.inputs[0])[1] as f64 / machine.products,
         // Each element of the input meets the weights of its channel.
         Op::Deconvolution(..) => per_weight(graph.tensor(node.inputs[0]).elements() as f64) / machine.products,
         Op::Pool(pool) => elements * (pool.kernel[0] * pool.kernel[1]) as f64 / machine.elements / 4.0,

@@ -61,6 +61,7 @@ fn apart(graph: &Graph, k: usize, batch: usize) -> bool {
         Op::Convolution(_) | Op::Deconvolution(..) | Op::PRelu => {
             given(&node.inputs[0]) && !node.inputs[1..].iter().any(given)
         }
+        Op::Product => false,
         Op::Unary(_)
         | Op::Pool(_)
         | Op::Resize(_)

@@ -275,6 +275,16 @@ impl Placer<'_> {
                     }
                     map
                 }
+                // The pixels of both are the rows of matrices with one element per channel.
+                Kind::Product | Kind::Turn => {
+                    for at in 0..step.inputs.len() {
+                        if !self.map(step.inputs[at]).is_dense() || self.is_spread_out(step.inputs[at]) {
+                            let channels = self.net.tensors[step.inputs[at]].shape[0];
+                            step.inputs[at] = self.remapped(step.inputs[at], Map::dense(channels));
+                        }
+                    }
+                    Map::dense(self.net.tensors[step.output].shape[0])
+                }
                 Kind::Softmax(_) => {
                     if !self.map(step.inputs[0]).is_dense() {
                         let channels = self.net.tensors[step.inputs[0]].shape[0];

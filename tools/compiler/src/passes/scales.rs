@@ -117,6 +117,11 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
                 symmetric[groups.root(step.output)] = true;
                 !given
             }
+            // A zero of one factor would add a multiple of the other one's sum.
+            Kind::Product => {
+                step.inputs.iter().for_each(|&id| symmetric[groups.root(id)] = true);
+                false
+            }
             // PDP's padding of averages is 0.
             Kind::Pool(pool) => {
                 pool.kind == (PoolKind::Average { count_include_pad: true }) && pool.padding != Padding::default()

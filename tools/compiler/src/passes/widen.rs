@@ -4,8 +4,8 @@
 //!
 //! A convolution's input and weights have one precision, and SDP computes in the convolution's. A step in int16 therefore reads
 //! and writes tensors of 16 bits. SDP writes 16 bits behind a convolution in int8, but not 8 bits behind one in int16. Tensors that
-//! views, concatenations and poolings connect have one precision. Inputs of the network, and what the emulator and CDP read and
-//! write, have 8 bits. Where a step needs another precision than a tensor has, SDP makes a copy.
+//! views, concatenations and poolings connect have one precision. Inputs of the network, what the emulator and CDP read and
+//! write, and the factors and results of products and turns have 8 bits. Where a step needs another precision than a tensor has, SDP makes a copy.
 //!
 //! Sources: "In-memory data formats" and the register manual for the pairs of precisions; the engine's validation checks them.
 
@@ -29,7 +29,11 @@ pub(crate) fn widen(
     for &id in &net.inputs {
         narrow[groups.root(id)] = true;
     }
-    for step in net.steps.iter().filter(|step| matches!(step.kind, Kind::Softmax(_) | Kind::Lrn(_))) {
+    for step in net
+        .steps
+        .iter()
+        .filter(|step| matches!(step.kind, Kind::Softmax(_) | Kind::Lrn(_) | Kind::Product | Kind::Turn))
+    {
         for id in step.reads().chain([step.output]) {
             narrow[groups.root(id)] = true;
         }

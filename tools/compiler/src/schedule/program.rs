@@ -332,21 +332,22 @@ impl Unit {
 
     /// The cubes of buffers that it reads or writes.
     pub(crate) fn cubes_mut(&mut self) -> impl Iterator<Item = &mut Cube> {
-        let (source, operands, target) = match self {
-            Self::Sdp { source, operands, target, .. } => (source, operands.as_mut_slice(), target),
-            Self::Convolution { source, target, .. }
-            | Self::Pdp { source, target, .. }
+        let (source, operands, weights, target) = match self {
+            Self::Sdp { source, operands, target, .. } => (source, operands.as_mut_slice(), None, target),
+            Self::Convolution { source, weights, target, .. } => (source, [].as_mut_slice(), Some(weights), target),
+            Self::Pdp { source, target, .. }
             | Self::Cdp { source, target, .. }
-            | Self::Rubik { source, target, .. } => (source, [].as_mut_slice(), target),
+            | Self::Rubik { source, target, .. } => (source, [].as_mut_slice(), None, target),
         };
-        let all = [source, target].into_iter().chain(operands.iter_mut().flatten());
+        let all = [source, target].into_iter().chain(weights).chain(operands.iter_mut().flatten());
         all.filter(|cube| cube.buffer().is_some())
     }
 
     /// The cubes of buffers that it reads.
     pub fn reads(&self) -> impl Iterator<Item = &Cube> {
         let operands: &[Option<Cube>] = if let Self::Sdp { operands, .. } = self { operands } else { &[] };
-        std::iter::once(self.source()).chain(operands.iter().flatten()).filter(|cube| cube.buffer().is_some())
+        let all = std::iter::once(self.source()).chain(operands.iter().flatten()).chain(self.weights());
+        all.filter(|cube| cube.buffer().is_some())
     }
 
     /// A convolution's weights, and the mask and the group sizes of compressed ones.

@@ -18,6 +18,7 @@ mod heads;
 mod moves;
 mod outer;
 mod pass;
+mod products;
 mod softmax;
 mod waves;
 mod weights;

@@ -461,7 +461,7 @@ impl Pass<'_> {
     }
 
     /// f(concat(moved a, moved b)) becomes concat(f(a), f(b)), so that the moves and the concatenation are last and need not be
-    /// computed.
+    /// computed. The same for products, so that the function is joined with them.
     pub(super) fn before_heads(&mut self, k: usize) -> bool {
         let (op, inputs) = (self.graph.nodes[k].op.clone(), self.inputs(k).to_vec());
         let fits = match op {
@@ -477,7 +477,7 @@ impl Pass<'_> {
         let parts = self.inputs(c).to_vec();
         let moved = |&id: &TensorId| match self.origin(id).map(|m| &self.graph.nodes[m]) {
             Some(Node { op: Op::Reshape { shape }, inputs, .. }) => !same_extents(shape, self.graph.shape(inputs[0])),
-            Some(Node { op: Op::Transpose { .. }, .. }) => true,
+            Some(Node { op: Op::Transpose { .. } | Op::Product, .. }) => true,
             _ => false,
         };
         let quantization = self.graph.tensor(y).quantization.clone();

@@ -79,6 +79,7 @@ impl<'a> Pass<'a> {
                 || self.arithmetic(k)
                 || self.repeated(k)
                 || self.function(k)
+                || self.moves_of_products(k)
                 || self.merge_moves(k)
                 || self.sink_moves(k)
                 || self.sink_transposes(k)

@@ -2,6 +2,8 @@
 
 //! Convolutions, deconvolutions and matrix products.
 
+use super::super::at::At;
+use super::super::product::product;
 use super::convert::sizes;
 use super::reader::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Convolution, Op, Padding, TensorId};
@@ -269,7 +271,7 @@ impl Reader {
         false
     }
 
-    /// The product of matrices, one of which is constant. `a` may have further leading dimensions; `bias` has one value per
+    /// The product of matrices. `a` may have further leading dimensions; `bias` has one value per
     /// column.
     pub(super) fn product(
         &mut self,
@@ -281,7 +283,11 @@ impl Reader {
         let constant = |reader: &Self, id: TensorId| reader.graph.constant(id).is_some();
         let (shape_a, shape_b) = (self.graph.shape(a).to_vec(), self.graph.shape(b).to_vec());
         if !constant(self, a) && !constant(self, b) {
-            return Err("both matrices are computed by the network; NVDLA multiplies by constant weights".to_owned());
+            let y = product(&mut At { graph: &mut self.graph, node: &n.name }, a, b)?;
+            return match bias {
+                Some(bias) => self.emit(n, Op::Binary(Binary::Add), &[y, bias]),
+                None => Ok(y),
+            };
         }
         if !constant(self, b) {
             if let (&[k, c], &[_, columns]) = (&shape_a[..], &shape_b[..]) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Products with constant matrices, as convolutions of single pixels.
+//! Products with matrices: with constant ones, convolutions of single pixels.
 
+use super::super::at::At;
+use super::super::product::product;
 use super::file::Operator;
 use super::reader::Reader;
 use super::value::{Operands, Value};
@@ -54,12 +56,23 @@ impl Reader<'_> {
     pub(super) fn batch_product(&mut self, o: &Operator<'_>, n: &str, x: &Operands) -> Result<Value, String> {
         let (a, b) = (x.get(0)?, x.get(1)?);
         let (outer, rank) = (b.shape.len().saturating_sub(2), a.shape.len());
+        if [a, b].iter().all(|value| value.shape.len() > 1 && self.graph.constant(value.id).is_none()) {
+            let [a, b] = [(a, o.flag(0)?), (b, o.flag(1)?)].map(|(value, turned)| {
+                let value = self.ordered(n, value, false)?;
+                let mut perm: Vec<usize> = (0..value.shape.len()).collect();
+                let last = perm.len() - 1;
+                perm.swap(last - usize::from(turned), last);
+                self.transpose(n, value.id, &perm)
+            });
+            let y = product(&mut At { graph: &mut self.graph, node: n }, a?, b?)?;
+            return Ok(self.value(y, false));
+        }
         // BatchMatMulOptions: whether each operand is transposed.
         if o.flag(0)? || rank < 2 || b.shape.len() < 2 || b.shape[..outer].iter().any(|&extent| extent != 1) {
             return Err(format!("the product of {:?} and {:?} is not supported", a.shape, b.shape));
         }
         if self.graph.constant(b.id).is_none() {
-            return Err("both matrices are computed by the network; NVDLA multiplies by constant weights".to_owned());
+            return Err(format!("a constant {:?} by a matrix {:?}", a.shape, b.shape));
         }
         let matrix = self.reshape(n, b, &b.shape[outer..])?;
         let matrix = if o.flag(1)? { matrix } else { self.permuted(n, &matrix, &[1, 0])? };
