@@ -940,6 +940,80 @@ fn pixels_whose_channels_are_last_are_not_moved() {
     assert_eq!(moved, 0);
 }
 
+/// An attention of two heads over the 16 pixels of the convolution's 3 channels, as exporters write it, beside plain loops. Each head is
+/// a part of channels, so only the rows that are multiplied by the shares are turned.
+#[test]
+fn products_of_two_matrices_are_the_heads_of_an_attention() {
+    let mut random = Random::new(31);
+    let (tokens, width, heads, each) = (16, 8, 2, 4);
+    let matrices: Vec<Vec<f32>> = (0..3).map(|_| (0..3 * width).map(|_| random.real()).collect()).collect();
+    let names = ["query", "key", "value"];
+    let turned = |input: &str, order: Vec<i64>, output: &str| proto::Node {
+        attribute: vec![proto::Attribute { name: "perm".into(), ints: order, ..Default::default() }],
+        ..node("Transpose", &[input], output)
+    };
+    let mut nodes = vec![node("Reshape", &["conv", "flat"], "flatted"), turned("flatted", vec![0, 2, 1], "rows")];
+    let mut constants = vec![
+        integers("flat", &[1, 3, tokens as i64]),
+        integers("split", &[1, tokens as i64, heads as i64, each as i64]),
+        integers("joined", &[1, tokens as i64, width as i64]),
+        tensor("root", &[], &[2.0]),
+    ];
+    for (name, matrix) in names.iter().zip(&matrices) {
+        let [m, product, split] = ["m", "product", "split"].map(|what| format!("{name} {what}"));
+        constants.push(tensor(&m, &[3, width as i64], matrix));
+        nodes.push(node("MatMul", &["rows", &m], &product));
+        nodes.push(node("Reshape", &[&product, "split"], &split));
+        let order = if *name == "key" { vec![0, 2, 3, 1] } else { vec![0, 2, 1, 3] };
+        nodes.push(turned(&split, order, name));
+    }
+    nodes.push(node("MatMul", &["query", "key"], "scores"));
+    nodes.push(node("Div", &["scores", "root"], "scaled"));
+    let axis = proto::Attribute { name: "axis".into(), i: -1, ..Default::default() };
+    nodes.push(proto::Node { attribute: vec![axis], ..node("Softmax", &["scaled"], "shares") });
+    nodes.push(node("MatMul", &["shares", "value"], "mixed"));
+    nodes.push(turned("mixed", vec![0, 2, 1, 3], "back"));
+    nodes.push(node("Reshape", &["back", "joined"], "y"));
+    let (conv, y) = computed(nodes.clone(), constants.clone());
+    // All channels of the convolution are the same.
+    let of = |matrix: usize, token: usize, k: usize| {
+        (0..3).map(|c| conv[c * 16 + token] * matrices[matrix][c * width + k]).sum::<f32>()
+    };
+    for (at, found) in y.iter().enumerate() {
+        let (token, k) = (at / width, at % width);
+        let head = k / each * each..k / each * each + each;
+        let score = |other: usize| head.clone().map(|k| of(0, token, k) * of(1, other, k)).sum::<f32>() / 2.0;
+        let shares: Vec<f32> = (0..tokens).map(|other| score(other).exp()).collect();
+        let sum: f32 = shares.iter().sum();
+        let expected: f32 = shares.iter().enumerate().map(|(other, share)| share / sum * of(2, other, k)).sum();
+        assert!((found - expected).abs() < 1e-5 * (1.0 + expected.abs()), "element {at} is {found}, not {expected}");
+    }
+    let mut graph = reads(&model(nodes, constants, "y")).unwrap();
+    crate::simplify::simplify(&mut graph);
+    let count = |of: fn(&Op) -> bool| graph.nodes.iter().filter(|node| of(&node.op)).count();
+    assert_eq!(count(|op| *op == Op::Product), 4);
+    // One for each head, and one for the output.
+    assert_eq!(count(|op| matches!(op, Op::Transpose { .. })), 3);
+}
+
+#[test]
+fn products_of_two_matrices_that_do_not_fit_are_refused() {
+    let shapes = |a: &[i64], b: &[i64]| {
+        let nodes = vec![
+            node("Reshape", &["conv", "first"], "left"),
+            node("Reshape", &["conv", "second"], "right"),
+            node("MatMul", &["left", "right"], "y"),
+        ];
+        refusal(&model(nodes, vec![integers("first", a), integers("second", b)], "y"), "y")
+    };
+    for (a, b) in
+        [(&[1, 3, 16][..], &[1, 3, 16][..]), (&[2, 3, 8], &[3, 8, 2]), (&[48], &[48, 1]), (&[16, 3, 1], &[1, 3, 16])]
+    {
+        let error = shapes(a, b);
+        assert!(error.contains("both computed by the network"), "{a:?} by {b:?}: {error}");
+    }
+}
+
 /// What operator sets before 7 have otherwise computes the same as what they have in common with later ones.
 #[test]
 fn old_operator_sets_are_read() {

@@ -466,6 +466,29 @@ fn products_flatten_in_tflites_order() {
     assert_close(&run(&model.bytes(output), &x), &(0..30).map(sum).collect::<Vec<_>>());
 }
 
+/// Either matrix may be transposed, and channels are last.
+#[test]
+fn products_of_two_tensors_keep_tflites_order() {
+    let x = numbers(2 * 3 * 4);
+    let expected = |sum: &dyn Fn(usize, usize, usize) -> f32, [rows, columns]: [usize; 2]| -> Vec<f32> {
+        let places = (0..2).flat_map(|n| (0..rows).flat_map(move |y| (0..columns).map(move |x| (n, y, x))));
+        places.map(|(n, y, x)| sum(n, y, x)).collect()
+    };
+    let at = |n: usize, h: usize, c: usize| x[(n * 3 + h) * 4 + c];
+    for turned in [[false, true], [true, false]] {
+        let mut model = Model::default();
+        let input = model.input(real(&[1, 2, 3, 4]));
+        let options = [0, 1].map(|k| (k, Byte(i8::from(turned[usize::from(k)]))));
+        let size = if turned[0] { 4 } else { 3 };
+        let output = model.add("BATCH_MATMUL", &[input, input], &options, real(&[1, 2, size, size]));
+        let size = size as usize;
+        let found = run(&model.bytes(output), &x);
+        let lines = |n: usize, y: usize, x: usize| (0..4).map(|c| at(n, y, c) * at(n, x, c)).sum();
+        let columns = |n: usize, y: usize, x: usize| (0..3).map(|h| at(n, h, y) * at(n, h, x)).sum();
+        assert_close(&found, &expected(if turned[0] { &columns } else { &lines }, [size; 2]));
+    }
+}
+
 #[test]
 fn integers_have_their_scales_and_limits() {
     let mut model = Model::default();
