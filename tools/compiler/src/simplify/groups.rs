@@ -15,7 +15,7 @@ const GROUPS: usize = 16;
 
 impl Pass<'_> {
     /// The tensor from which moves make a tensor, with the moves in order.
-    fn moved_from(&self, mut at: TensorId) -> (TensorId, Vec<usize>) {
+    pub(super) fn moved_from(&self, mut at: TensorId) -> (TensorId, Vec<usize>) {
         let mut moves = Vec::new();
         while let Some(m) = self.origin(at) {
             if !matches!(self.graph.nodes[m].op, Op::Reshape { .. } | Op::Transpose { .. }) {

@@ -347,19 +347,28 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// a / sqrt(b + c) with a positive constant c is a product with one function of b + c: the divisor of a normalisation.
+    /// a / sqrt(b + c) with a positive constant c is a product with one function of b + c: the divisor of a normalisation. The root and
+    /// the sum may have been moved.
     fn over_root(&mut self, k: usize, a: TensorId, b: TensorId) -> bool {
+        let (root, moves) = self.moved_from(b);
         let made = |pass: &Self, id: TensorId| pass.origin(id).map(|m| pass.graph.nodes[m].clone());
-        let Some(Node { op: Op::Unary(Unary::Sqrt), inputs: root, .. }) = made(self, b) else { return false };
-        let Some(Node { op: Op::Binary(Binary::Add), inputs: sum, .. }) = made(self, root[0]) else { return false };
+        let Some(Node { op: Op::Unary(Unary::Sqrt), inputs: root, .. }) = made(self, root) else { return false };
+        let (sum, _) = self.moved_from(root[0]);
+        let Some(Node { op: Op::Binary(Binary::Add), inputs: sum, .. }) = made(self, sum) else { return false };
         let positive = |id: &TensorId| {
             self.graph.constant(*id).is_some_and(|values| values.iter().all(|value| *value > 0.0 && value.is_finite()))
         };
         if !sum.iter().any(positive) {
             return false;
         }
-        let Some(inverse) = self.before(k, Op::Unary(Unary::Power(-0.5)), &[root[0]]) else { return false };
-        self.replace(k + 1, Op::Binary(Binary::Mul), &[a, inverse])
+        let Some(mut inverse) = self.before(k, Op::Unary(Unary::Power(-0.5)), &[root[0]]) else { return false };
+        let mut at = k + 1;
+        for m in moves {
+            let op = self.graph.nodes[m].op.clone();
+            let Some(moved) = self.before(at, op, &[inverse]) else { return false };
+            (inverse, at) = (moved, at + 1);
+        }
+        self.replace(at, Op::Binary(Binary::Mul), &[a, inverse])
     }
 
     /// A constant divided by a tensor is the tensor's reciprocal times the constant.
