@@ -673,6 +673,29 @@ fn products_of_two_tensors_are_exact() {
     }
 }
 
+/// A layer has more kernels than a cube has channels, as that of a reader of Chinese. Its blocks are cubes of one tensor, which only the
+/// emulator takes as a whole.
+#[test]
+fn a_layer_has_more_channels_than_a_cube() {
+    exact_and_near([6, 1, 5], |builder, input| {
+        let y = builder.convolution_1x1(input, 9001).unwrap();
+        builder.add(Op::Unary(Unary::Relu), &[y]).unwrap()
+    });
+    let mut builder = Builder::new("classes", 3);
+    let input = builder.graph.input("data", &[1, 6, 1, 5]).unwrap();
+    let scores = builder.convolution_1x1(input, 9001).unwrap();
+    let shares = builder.add(Op::Softmax { axis: 1 }, &[scores]).unwrap();
+    builder.graph.outputs.push(shares);
+    for config in Config::ALL.iter().filter(|config| config.memory_atomic != 16) {
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
+        check(&compiled, config, &mut Random::new(8), "classes");
+    }
+    let few = builder.convolution_1x1(scores, 3).unwrap();
+    builder.graph.outputs.push(few);
+    let error = compile(&builder.graph, &ranges(&builder.graph), &Options::new(&NV_SMALL)).unwrap_err().to_string();
+    assert!(error.contains("number of channels 9001 is more than the hardware's 8192"), "{error}");
+}
+
 /// Resizes along each axis in turn: by ratios whose blocks along both axes would be one large window, by weights of which no block
 /// repeats, by antialiasing, and of a region.
 #[test]

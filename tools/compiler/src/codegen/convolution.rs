@@ -33,7 +33,8 @@ use crate::schedule::pictures;
 use crate::schedule::prefetch::{self, Bands};
 use crate::schedule::program::{Base, Cube, Format, Program, Unit};
 use crate::target::{
-    LARGEST_DILATION, LARGEST_KERNEL, LARGEST_PADDING_AFTER, LARGEST_PADDING_BEFORE, LARGEST_STRIDE, PRA_TRUNCATE, TILE,
+    LARGEST_DILATION, LARGEST_EXTENT, LARGEST_KERNEL, LARGEST_PADDING_AFTER, LARGEST_PADDING_BEFORE, LARGEST_STRIDE,
+    PRA_TRUNCATE, TILE,
 };
 
 /// The number of sizes of blocks that are tried so that several pictures share the weights of each.
@@ -403,7 +404,12 @@ impl Lowering<'_> {
         let extent = atoms.filled(target.map.extent as usize) as u32;
         let (whole, whole_fits) = cut(extent);
         let sizes = std::iter::successors(Some(atoms.elements() as u32), |size| Some(size * 2));
-        let sizes: Vec<u32> = sizes.take_while(|&size| size < extent).collect();
+        let sizes: Vec<u32> = sizes.take_while(|&size| size < extent && size <= LARGEST_EXTENT).collect();
+        if extent > LARGEST_EXTENT {
+            let cut: Vec<_> = sizes.into_iter().rev().map(cut).collect();
+            let fitting = cut.iter().position(|(_, fits)| *fits).unwrap_or(0);
+            return cut.into_iter().nth(fitting).map(|(blocks, _)| blocks).into_iter().collect();
+        }
         if groups == 1 && whole_fits {
             // Of several pictures, each can use the weights of a block before the next block is fetched.
             let kernel = u64::from(source.map.extent) * window * u64::from(bytes(source.precision));
