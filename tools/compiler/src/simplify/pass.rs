@@ -76,6 +76,7 @@ impl<'a> Pass<'a> {
         self.readers[self.graph.nodes[k].output.0] > 0
             && (self.identity(k)
                 || self.rounded_again(k)
+                || self.exponentials_over_their_sum(k)
                 || self.arithmetic(k)
                 || self.repeated(k)
                 || self.function(k)

@@ -1,14 +1,84 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The logarithm of a softmax, without the logarithm of small numbers: half precision ends at exp(-16.6), and integers at 1/127.
+//! The softmax that a model writes as exponentials and their sum. The logarithm of a softmax, without the logarithm of small numbers:
+//! half precision ends at exp(-16.6), and integers at 1/127.
 
 use super::pass::Pass;
-use crate::ir::{Binary, Convolution, Op, Unary};
+use crate::float;
+use crate::ir::{Binary, Convolution, Node, Op, TensorId, Unary};
+
+/// The most nodes that make a sum.
+const SUM_NODES: usize = 16;
+/// The most elements of a softmax that is written as arithmetic.
+const ELEMENTS: usize = 1 << 20;
+/// How far a sum may be from another order of adding.
+const ROUNDING: f32 = 1e-4;
 
 /// The greatest number of classes: a sum over them has the square of that many weights.
 const CLASSES: usize = 2048;
 
 impl Pass<'_> {
+    /// exp(x) divided by its sum along an axis is a softmax. So is exp(x - m) where m is the same along the axis, as the largest element.
+    pub(super) fn exponentials_over_their_sum(&mut self, k: usize) -> bool {
+        let (Op::Binary(Binary::Div), &[shares, sum]) = (&self.graph.nodes[k].op, self.inputs(k)) else { return false };
+        let Some(Node { op: Op::Unary(Unary::Exp), inputs, .. }) = self.origin(shares).map(|m| &self.graph.nodes[m])
+        else {
+            return false;
+        };
+        let mut x = inputs[0];
+        let Some(axis) = self.axis_of_sum(shares, sum) else { return false };
+        if let Some(Node { op: Op::Binary(Binary::Sub), inputs, .. }) = self.origin(x).map(|m| &self.graph.nodes[m]) {
+            let (whole, shared) = (self.graph.shape(inputs[0]), self.graph.shape(inputs[1]));
+            let aligned = (axis + shared.len()).checked_sub(whole.len());
+            if whole == self.graph.shape(x) && aligned.is_none_or(|axis| shared[axis] == 1) {
+                x = inputs[0];
+            }
+        }
+        self.replace(k, Op::Softmax { axis }, &[x])
+    }
+
+    /// The axis along which a tensor is the sum of another one, whatever operators add. They are tried with numbers.
+    fn axis_of_sum(&self, of: TensorId, sum: TensorId) -> Option<usize> {
+        let shape = self.graph.shape(of);
+        let elements: usize = shape.iter().product();
+        let mut nodes = Vec::new();
+        let mut left = vec![sum];
+        while let Some(id) = left.pop() {
+            if id == of || self.graph.constant(id).is_some() {
+                continue;
+            }
+            let maker = self.origin(id)?;
+            if !nodes.contains(&maker) {
+                nodes.push(maker);
+                left.extend(self.inputs(maker));
+            }
+            if nodes.len() > SUM_NODES {
+                return None;
+            }
+        }
+        nodes.sort_unstable();
+        if nodes.is_empty() || elements > ELEMENTS {
+            return None;
+        }
+        let (part, known) = self.graph.part(&nodes).ok()?;
+        let at = part.outputs.iter().position(|id| known.get(&sum) == Some(id))?;
+        if part.inputs.len() != 1 {
+            return None;
+        }
+        let values: Vec<f32> = (0..elements).map(|k| 0.5 + (k * 37 % 101) as f32 / 101.0).collect();
+        let found = float::run(&part, std::slice::from_ref(&values), &mut |_, _| {}).ok()?.swap_remove(at);
+        let own = self.graph.shape(sum);
+        let aligned = [vec![1; shape.len().checked_sub(own.len())?], own.to_vec()].concat();
+        (0..shape.len()).filter(|&axis| shape[axis] > 1).find(|&axis| {
+            let (count, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+            let one_less = (0..shape.len()).all(|at| aligned[at] == if at == axis { 1 } else { shape[at] });
+            let sums = values
+                .chunks_exact(count * inner)
+                .flat_map(|block| (0..inner).map(move |at| block[at..].iter().step_by(inner).sum::<f32>()));
+            one_less && sums.zip(&found).all(|(sum, found)| (sum - found).abs() <= ROUNDING * sum)
+        })
+    }
+
     /// log(softmax(x)) is x minus a number that all classes share, log(sum(exp(x))), and that is x - log(p) for each of them. Its mean,
     /// weighted by p, is sum(p * x - p * log(p)), in which nothing is large where p is small.
     pub(super) fn log_softmax(&mut self, k: usize) -> bool {

@@ -996,6 +996,40 @@ fn products_of_two_matrices_are_the_heads_of_an_attention() {
     assert_eq!(count(|op| matches!(op, Op::Transpose { .. })), 3);
 }
 
+/// A softmax over the channels as arithmetic, with the largest element and without.
+#[test]
+fn exponentials_divided_by_their_sum_are_a_softmax() {
+    let along = |operator: &str, input: &str, output: &str| proto::Node {
+        attribute: vec![proto::Attribute { name: "axes".into(), ints: vec![1], ..Default::default() }],
+        ..node(operator, &[input], output)
+    };
+    let scaled = || node("Mul", &["conv", "factors"], "scaled");
+    let factors = || tensor("factors", &[3, 1, 1], &[0.5, -1.0, 2.0]);
+    for largest in [false, true] {
+        let from = if largest { "less" } else { "scaled" };
+        let mut nodes = vec![scaled()];
+        if largest {
+            nodes.push(along("ReduceMax", "scaled", "most"));
+            nodes.push(node("Sub", &["scaled", "most"], "less"));
+        }
+        nodes.push(node("Exp", &[from], "exp"));
+        nodes.push(proto::Node { attribute: Vec::new(), ..node("ReduceSum", &["exp", "axis"], "sum") });
+        nodes.push(node("Div", &["exp", "sum"], "y"));
+        let constants = vec![factors(), integers("axis", &[1])];
+        let (conv, y) = computed(nodes.clone(), constants.clone());
+        for (at, found) in y.iter().enumerate() {
+            let exp = |c: usize| ([0.5, -1.0, 2.0][c] * conv[c * 16 + at % 16]).exp();
+            let expected = exp(at / 16) / (exp(0) + exp(1) + exp(2));
+            assert!((found - expected).abs() < 1e-5, "element {at} is {found}, not {expected}");
+        }
+        let mut graph = reads(&model(nodes, constants, "y")).unwrap();
+        crate::simplify::simplify(&mut graph);
+        crate::simplify::prune(&mut graph);
+        let ops: Vec<&str> = graph.nodes.iter().map(|node| node.op.name()).collect();
+        assert!(ops.contains(&"Softmax") && !ops.contains(&"Exp") && !ops.contains(&"Sub"), "{ops:?}");
+    }
+}
+
 #[test]
 fn products_of_two_matrices_that_do_not_fit_are_refused() {
     let shapes = |a: &[i64], b: &[i64]| {
