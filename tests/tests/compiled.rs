@@ -673,6 +673,34 @@ fn products_of_two_tensors_are_exact() {
     }
 }
 
+/// A mask of -1e9 on what a softmax reads leaves the steps of the others as they are.
+#[test]
+fn a_mask_costs_no_precision() {
+    let mut builder = Builder::new("mask", 11);
+    let input = builder.graph.input("data", &[1, 8, 1, 24]).unwrap();
+    let [rows, columns] = [(); 2].map(|()| builder.convolution_1x1(input, 16).unwrap());
+    let scores = builder.add(Op::Product, &[rows, columns]).unwrap();
+    // Element k of pixel p has no share if k > p.
+    let mask: Vec<f32> = (0..24 * 24).map(|at| if at / 24 > at % 24 { -1e9 } else { 0.0 }).collect();
+    let mask = builder.graph.add_constant("mask", &[1, 24, 1, 24], mask).unwrap();
+    let masked = builder.add(Op::Binary(Binary::Add), &[scores, mask]).unwrap();
+    let shares = builder.add(Op::Softmax { axis: 1 }, &[masked]).unwrap();
+    let graph = &mut builder.graph;
+    graph.outputs.push(shares);
+    let mut random = Random::new(12);
+    let values: Vec<f32> = (0..graph.tensor(input).elements()).map(|_| random.real()).collect();
+    let expected = float::run(graph, std::slice::from_ref(&values), &mut |_, _| {}).unwrap();
+    let ranges = Measured::new(graph, [Ok(vec![values.clone()])]).unwrap().ranges(Method::Max);
+    for config in [&NV_SMALL, &NV_FULL] {
+        let compiled = compile(graph, &ranges, &Options::new(config)).unwrap();
+        check(&compiled, config, &mut Random::new(8), "a mask");
+        let mut model = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &[None]).unwrap();
+        let mut loss = Loss::default();
+        loss.add(&model.run(std::slice::from_ref(&values)).unwrap()[0], &expected[0]);
+        assert!(loss.decibels() > 25.0, "{}: {} dB", config.name, loss.decibels());
+    }
+}
+
 /// A layer has more kernels than a cube has channels, as that of a reader of Chinese. Its blocks are cubes of one tensor, which only the
 /// emulator takes as a whole.
 #[test]

@@ -3,7 +3,7 @@
 //! The order of the passes: from a graph to a loadable.
 //!
 //! ```text
-//! Graph, Ranges ─separable, strided→ Graph ─build→ Net ─siblings, fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales
+//! Graph, Ranges ─masks, separable, strided→ Graph ─build→ Net ─siblings, fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales
 //!   ─numbers→ Numbers ─lower(bands)→ Program ─fly, pictures, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
 //! ```
 //!
@@ -35,6 +35,7 @@ use crate::passes::batch;
 use crate::passes::crop::crop;
 use crate::passes::fuse::fuse;
 use crate::passes::inputs::inputs;
+use crate::passes::masks;
 use crate::passes::place::place;
 use crate::passes::scales::{scales, unsaturated};
 use crate::passes::separable;
@@ -85,6 +86,8 @@ pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Obse
 
 /// Compiles a graph whose batch, if it has one, becomes channels.
 fn at_once(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_>) -> Result<Compiled, Error> {
+    let masked = if options.precision == Precision::Fp16 { None } else { masks::limited(graph, ranges) };
+    let graph = masked.as_ref().unwrap_or(graph);
     if options.optimize != Optimize::Time || !options.wide.is_empty() {
         return passes(graph, ranges, options, observe);
     }

@@ -36,6 +36,62 @@ pub struct Measured {
     outputs: Vec<TensorId>,
     /// The largest magnitude of each tensor on each sample.
     peaks: Vec<Vec<f32>>,
+    /// Tensors that only softmaxes read.
+    shares: Shares,
+}
+
+/// A value so far below the largest element of a softmax has a share of less than 1e-5 of the largest one.
+const NO_SHARE: f32 = 12.0;
+
+/// The tensors that only softmaxes read, and the values below which elements have no share.
+#[derive(Clone, Debug)]
+struct Shares {
+    /// The axis of the softmax that reads a tensor.
+    axes: Vec<Option<usize>>,
+    /// Tensors, each with one that is made of its elements, the last ones first.
+    moved: Vec<(TensorId, TensorId)>,
+    /// The least of these values on all samples.
+    lows: Vec<Option<f32>>,
+}
+
+impl Shares {
+    fn new(graph: &Graph) -> Self {
+        let only = graph.only_for_softmax();
+        let mut axes = vec![None; graph.tensors.len()];
+        let mut moved = Vec::new();
+        for node in graph.nodes.iter().rev() {
+            for &id in node.inputs.iter().filter(|id| only[id.0]) {
+                match node.op {
+                    Op::Softmax { axis } => axes[id.0] = Some(axis),
+                    _ => moved.push((id, node.output)),
+                }
+            }
+        }
+        Self { axes, moved, lows: vec![None; graph.tensors.len()] }
+    }
+
+    fn add(&mut self, graph: &Graph, id: TensorId, values: &[f32]) {
+        let Some(axis) = self.axes[id.0] else { return };
+        let shape = graph.shape(id);
+        let (count, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+        let groups = values.chunks_exact(count * inner).flat_map(|block| {
+            (0..inner).map(move |at| block[at..].iter().step_by(inner).fold(f32::NEG_INFINITY, |most, &x| most.max(x)))
+        });
+        let low = groups.fold(f32::INFINITY, f32::min) - NO_SHARE;
+        self.lows[id.0] = Some(self.lows[id.0].map_or(low, |least| least.min(low)));
+    }
+
+    /// The value below which each tensor's elements have no share.
+    fn lows(&self) -> Vec<Option<f32>> {
+        let mut lows = self.lows.clone();
+        for &(id, made) in &self.moved {
+            lows[id.0] = match (lows[id.0], lows[made.0]) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+        lows
+    }
 }
 
 /// A sample is uncommon if a tensor has values this many times those of most samples.
@@ -88,6 +144,7 @@ impl Measured {
             channels: vec![Vec::new(); count],
             outputs: graph.outputs.clone(),
             peaks: vec![Vec::new(); count],
+            shares: Shares::new(graph),
         }
     }
 
@@ -106,7 +163,7 @@ impl Measured {
         let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
         let (channels, outputs, peaks) =
             (vec![Vec::new(); self.channels.len()], self.outputs.clone(), self.peaks.clone());
-        Self { histograms, sums, sets, channels, outputs, peaks }
+        Self { histograms, sums, sets, channels, outputs, peaks, shares: self.shares.clone() }
     }
 
     /// The samples whose values make the steps of int8 too coarse for the others. Bounded functions such as a sigmoid are often near
@@ -130,6 +187,7 @@ impl Measured {
         let peak = |summary: &Summary| summary.max.max(-summary.min);
         self.peaks[id.0].push(summaries.iter().map(peak).fold(0.0, f32::max));
         self.histograms[id.0].get_or_insert_default().add(values, summaries);
+        self.shares.add(graph, id, values);
         let Some([1, channels, height, width]) = graph.tensor(id).nchw() else { return };
         let (sums, count) = self.sums[id.0].get_or_insert_with(|| (vec![0.0; channels], 0));
         sums.iter_mut().zip(summaries).for_each(|(sum, summary)| *sum += summary.sum);
@@ -175,9 +233,12 @@ impl Measured {
             histogram.as_ref().map(|histogram| histogram.range(method))
         };
         let all: Vec<_> = self.histograms.par_iter().enumerate().map(range).collect();
+        let lows = self.shares.lows();
         for (k, range) in all.into_iter().enumerate() {
             if let Some(range) = range {
-                ranges.set(TensorId(k), range);
+                // What has no share need not be told apart, and saturates.
+                let low = lows.get(k).copied().flatten().map(|low| low.min(0.0)).filter(|&low| range.min < low);
+                ranges.set(TensorId(k), low.map_or(range, |low| Range::of(low, range.max)));
             }
             if let Some((sums, count)) = &self.sums[k] {
                 ranges.set_means(TensorId(k), sums.iter().map(|sum| (sum / *count as f64) as f32).collect());

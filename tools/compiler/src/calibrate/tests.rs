@@ -240,3 +240,24 @@ fn arguments_end_where_functions_are_level() {
         assert_eq!(scales(unary, output).1, (0.0, 500.0));
     }
 }
+
+/// What has no share of a softmax does not make the steps coarse, also before a move.
+#[test]
+fn values_without_a_share_saturate() {
+    let mut graph = Graph::new("shares");
+    let x = graph.input("x", &[1, 4, 1, 2]).unwrap();
+    let y = graph.add("negative", Op::Unary(Unary::Neg), &[x], "y").unwrap();
+    let z = graph.add("flat", Op::Reshape { shape: vec![1, 4, 2] }, &[y], "z").unwrap();
+    let shares = graph.add("softmax", Op::Softmax { axis: 1 }, &[z], "shares").unwrap();
+    graph.outputs.push(shares);
+    let sample = vec![1e9, -1.0, -3.0, -5.0, 2000.0, 2.0, 0.0, 3.0];
+    let ranges = measure(&graph, [Ok(vec![sample.clone()])], Method::Max).unwrap();
+    for id in [y, z] {
+        // The largest elements are 3 and 5.
+        let range = ranges.get(id).unwrap();
+        assert_eq!((range.min, range.max), (3.0 - NO_SHARE, 5.0));
+    }
+    graph.outputs.push(y);
+    let ranges = measure(&graph, [Ok(vec![sample])], Method::Max).unwrap();
+    assert_eq!(ranges.get(y).unwrap().min, -1e9);
+}

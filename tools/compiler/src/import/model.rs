@@ -2,6 +2,7 @@
 
 //! A file with a trained network, in one of the supported formats.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use nvdla_runtime::device::may_compute;
@@ -10,7 +11,7 @@ use nvdla_runtime::files;
 use super::format::{Failure, Format, MAX_MODEL};
 pub use super::options::Options;
 use super::{ncnn, onnx, tflite};
-use crate::ir::{Binary, Graph, Op, Unreadable};
+use crate::ir::{Binary, Graph, Op, Tensor, TensorId, Unreadable};
 use crate::simplify::{simplify_ends, Reshaped};
 
 /// Why a model cannot be read.
@@ -67,9 +68,35 @@ impl Model {
             Failure::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
             Failure::File(other, source) => Error::File(other, source),
         })?;
+        infinite_masks(&mut graph);
         finite(&graph).map_err(|reason| Error::Malformed(path.to_owned(), reason))?;
         let reshaped = simplify_ends(&mut graph);
         Ok(Self { graph, reshaped })
+    }
+}
+
+/// A number that no sum with it tells from the least one, and that is finite.
+const MASKED: f32 = -1e30;
+
+/// Replaces the infinite addends of what a softmax reads: their elements have no share.
+fn infinite_masks(graph: &mut Graph) {
+    let only = graph.only_for_softmax();
+    let mut masks = HashMap::new();
+    for k in 0..graph.nodes.len() {
+        let (Op::Binary(Binary::Add), true) = (&graph.nodes[k].op, only[graph.nodes[k].output.0]) else { continue };
+        for at in 0..2 {
+            let id = graph.nodes[k].inputs[at];
+            let Some(values) = graph.constant(id).filter(|values| values.contains(&f32::NEG_INFINITY)) else {
+                continue;
+            };
+            let finite: Vec<f32> =
+                values.iter().map(|&value| if value == f32::NEG_INFINITY { MASKED } else { value }).collect();
+            let mask = *masks.entry(id).or_insert_with(|| {
+                graph.tensors.push(Tensor { constant: Some(finite.into()), ..graph.tensor(id).clone() });
+                TensorId(graph.tensors.len() - 1)
+            });
+            graph.nodes[k].inputs[at] = mask;
+        }
     }
 }
 
@@ -88,4 +115,28 @@ fn finite(graph: &Graph) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An infinite constant is a mask if only a softmax reads its sums.
+    #[test]
+    fn infinite_masks_of_softmaxes_are_finite() {
+        for softmax in [true, false] {
+            let mut graph = Graph::new("mask");
+            let x = graph.input("x", &[1, 3]).unwrap();
+            let mask = graph.add_constant("mask", &[3], vec![0.0, f32::NEG_INFINITY, 1.0]).unwrap();
+            let sum = graph.add("sum", Op::Binary(Binary::Add), &[x, mask], "sum").unwrap();
+            let y = if softmax { graph.add("softmax", Op::Softmax { axis: 1 }, &[sum], "y").unwrap() } else { sum };
+            graph.outputs.push(y);
+            infinite_masks(&mut graph);
+            assert_eq!(finite(&graph).is_ok(), softmax);
+            let found = crate::float::run(&graph, &[vec![1.0, 5.0, 0.0]], &mut |_, _| {}).unwrap().remove(0);
+            if softmax {
+                assert_eq!(found, [0.5, 0.0, 0.5]);
+            }
+        }
+    }
 }

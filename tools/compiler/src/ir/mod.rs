@@ -177,6 +177,28 @@ impl Graph {
         readers
     }
 
+    /// Whether each tensor is read by softmaxes and by moves before them alone. Only the differences of its values from the largest
+    /// element count, and those that are far below it have no share.
+    pub(crate) fn only_for_softmax(&self) -> Vec<bool> {
+        let readers = self.readers();
+        let mut only = vec![false; self.tensors.len()];
+        let made = self.nodes.iter().rev().map(|node| node.output);
+        for id in made.chain(self.inputs.iter().copied()) {
+            let for_softmax = |&k: &usize| match &self.nodes[k] {
+                Node { op: Op::Softmax { .. }, .. } => true,
+                Node {
+                    op: Op::Slice { .. } | Op::Reshape { .. } | Op::Transpose { .. } | Op::Concat { .. },
+                    output,
+                    ..
+                } => only[output.0],
+                _ => false,
+            };
+            let all = !readers[id.0].is_empty() && readers[id.0].iter().all(for_softmax);
+            only[id.0] = all && !self.outputs.contains(&id) && self.tensor(id).quantization.is_none();
+        }
+        only
+    }
+
     /// A graph of some nodes alone, in order, and its tensor for each of theirs. Its outputs are the tensors that none of them reads.
     pub(crate) fn part(&self, nodes: &[usize]) -> Result<(Self, HashMap<TensorId, TensorId>), String> {
         let (mut part, mut known) = (Self::new("part"), HashMap::new());

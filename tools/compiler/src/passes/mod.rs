@@ -7,6 +7,7 @@ pub(crate) mod batch;
 pub mod crop;
 pub mod fuse;
 pub mod inputs;
+pub mod masks;
 pub mod place;
 pub mod scales;
 pub(crate) mod separable;

@@ -1030,6 +1030,21 @@ fn exponentials_divided_by_their_sum_are_a_softmax() {
     }
 }
 
+/// What a constant condition replaces by an infinite number has no share of the softmax behind.
+#[test]
+fn a_choice_of_an_infinite_constant_is_a_mask() {
+    let condition = proto::Tensor {
+        data_type: 9,
+        ..proto::Tensor { raw_data: vec![0, 1, 0].into(), ..tensor("masked", &[1, 3, 1, 1], &[]) }
+    };
+    let nodes = vec![node("Where", &["masked", "least", "conv"], "y")];
+    let (conv, y) = computed(nodes, vec![condition, tensor("least", &[], &[f32::NEG_INFINITY])]);
+    for (at, (found, conv)) in y.iter().zip(&conv).enumerate() {
+        let expected = if at / 16 == 1 { f32::NEG_INFINITY } else { *conv };
+        assert!(found.to_bits() == expected.to_bits(), "element {at} is {found}, not {expected}");
+    }
+}
+
 #[test]
 fn products_of_two_matrices_that_do_not_fit_are_refused() {
     let shapes = |a: &[i64], b: &[i64]| {
