@@ -235,8 +235,10 @@ impl Builder {
             0 => self.dilated_pool(from),
             1 => self.resized(from),
             2 => {
-                let shape = self.random.pick(&[[1, c, h, w], [1, 1, h, w], [1, c, 1, w], [1, 1, h, 1]]);
-                let constant = self.constant(&shape, 0.5, 0.3);
+                let shapes: [&[usize]; 8] =
+                    [&[1, c, h, w], &[1, 1, h, w], &[1, c, 1, w], &[1, 1, h, 1], &[h, w], &[w], &[h, 1], &[c, h, 1]];
+                let shape = self.random.pick(&shapes);
+                let constant = self.constant(shape, 0.5, 0.3);
                 let binary = self.random.pick(&[Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min]);
                 let inputs = if self.random.one_in(2) { [from, constant] } else { [constant, from] };
                 self.add(Op::Binary(binary), &inputs)

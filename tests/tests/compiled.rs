@@ -673,6 +673,27 @@ fn products_of_two_tensors_are_exact() {
     }
 }
 
+/// A normalisation over channels in fp16 without samples: AlexNet's, of values as behind its first convolutions, and one of small values.
+#[test]
+fn normalisations_of_unknown_values_are_near() {
+    for (alpha, size, largest) in [(1e-4, 5, 140.0), (1e-4, 3, 500.0), (0.5, 5, 4.0), (2e-5, 5, 300.0)] {
+        let mut graph = Graph::new("lrn");
+        let x = graph.input("x", &[1, 32, 6, 6]).unwrap();
+        let y = graph.add("lrn", Op::Lrn { size, alpha, beta: 0.75, bias: 1.0 }, &[x], "y").unwrap();
+        graph.outputs.push(y);
+        let mut random = Random::new(5);
+        let rounded = |value: f32| half::to_f32(half::from_f32(value));
+        let values: Vec<f32> = (0..graph.tensor(x).elements()).map(|_| rounded(largest * random.real())).collect();
+        let expected = float::run(&graph, std::slice::from_ref(&values), &mut |_, _| {}).unwrap();
+        let mut loss = Loss::default();
+        loss.add(&in_fp16(&graph, &[values])[0], &expected[0]);
+        assert!(loss.decibels() > 40.0, "alpha {alpha}, size {size}, up to {largest}: {} dB", loss.decibels());
+        let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
+        let warnings = compile(&graph, &Ranges::new(), &options).unwrap().report.warnings;
+        assert!(warnings.iter().any(|warning| warning.contains("nothing is known of its values")), "{warnings:?}");
+    }
+}
+
 /// A mask of -1e9 on what a softmax reads leaves the steps of the others as they are.
 #[test]
 fn a_mask_costs_no_precision() {

@@ -50,6 +50,8 @@ impl Labels {
 
     /// Splits a text into lines. Empty lines at the end do not count.
     pub fn parse(text: &str) -> Self {
+        // Some programs write a mark of the encoding first.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Self { names: text.trim_end().lines().map(|line| line.trim().to_owned()).collect() }
     }
 

@@ -34,7 +34,7 @@ use crate::import::model::Model;
 use crate::ir::{Graph, Node, Preprocess, Range, Ranges, Refusal, Unreadable};
 use crate::net::dump;
 use crate::net::step::Net;
-use crate::numbers::doubts::unknown_arguments;
+use crate::numbers::doubts::{unknown_arguments, unknown_squares};
 use crate::numbers::fp16;
 use crate::options::{Bytes, Optimize, Options, Winograd};
 use crate::output::compiled::Compiled;
@@ -382,13 +382,17 @@ impl Compiler {
         let graph = &model.graph;
         self.progress.tell("compilation", 0, 1);
         let options = self.options(graph)?;
+        let told = |mut compiled: Compiled| {
+            compiled.report.reshaped = model.reshaped.iter().map(ToString::to_string).collect();
+            compiled
+        };
         if let Some(share) = self.mixed {
             target::mixed(options.config)?;
             let folder = self.samples.as_deref().ok_or(Error::NoSamples)?;
             let samples = self.samples(graph, folder, FEW_SAMPLES)?;
-            return Ok(mixed::choose(graph, ranges, &options, &samples, share)?);
+            return Ok(told(mixed::choose(graph, ranges, &options, &samples, share)?));
         }
-        Ok(pipeline::compile(graph, ranges, &options)?)
+        Ok(told(pipeline::compile(graph, ranges, &options)?))
     }
 
     /// The network of steps of a model after one of [`pipeline::PASSES`], for a person: see [`dump::dot`]. In mixed precision it is
@@ -454,7 +458,10 @@ impl Compiler {
                 format!("its factor {factor} is beyond half precision, which ends at {greatest}"),
             )
         });
-        let refused: Vec<Refusal> = unknown.chain(large).collect();
+        let squares = unknown_squares(graph, &ranges, &bounds).map(|(node, _)| {
+            refusal(node, "LRN", "nothing is known of its values, so no lookup table covers their squares".to_owned())
+        });
+        let refused: Vec<Refusal> = unknown.chain(large).chain(squares).collect();
         if refused.is_empty() {
             return Ok(());
         }

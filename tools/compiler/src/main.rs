@@ -242,6 +242,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             "activation_bytes": report.pool,
             "estimated_cycles": report.cycles,
             "warnings": report.warnings,
+            "reshaped": report.reshaped,
         });
         return print(&format!("{:#}\n", serde_json::json!({"version": program::JSON_VERSION, "compiled": compiled})));
     }

@@ -74,6 +74,8 @@ pub(crate) struct Loadable {
     pub(crate) activation_bytes: u64,
     pub(crate) estimated_cycles: u64,
     pub(crate) warnings: Vec<String>,
+    /// The inputs and outputs that have another shape or order in the loadable than in the model
+    pub(crate) reshaped: Vec<String>,
 }
 
 /// A model whose nodes a configuration can all compute

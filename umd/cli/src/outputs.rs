@@ -209,9 +209,13 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
 /// Writes an output in the format that the file's name asks for.
 fn write<D: Device>(session: &Session<D>, index: usize, path: &Path) -> Result<(), Failure> {
     if is_stdout(path) {
-        return std::io::stdout()
-            .write_all(session.output(index)?)
-            .map_err(cannot("write", Path::new("standard output")));
+        let mut out = std::io::stdout().lock();
+        // What is left in the buffer would be lost at the end of the program, without an error.
+        return match out.write_all(session.output(index)?).and_then(|()| out.flush()) {
+            // A reader who has closed the pipe needs no more.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.map_err(cannot("write", Path::new("standard output"))),
+        };
     }
     let bytes = if path.extension().is_some_and(|extension| extension == "npy") {
         let values = session.output_f32(index)?;

@@ -976,6 +976,7 @@ fn a_full_disk_is_an_error_and_no_panic() {
     for arguments in [
         &["run", "--loadable", &lenet, "--image", &seven, "--device", "model"][..],
         &["run", "--loadable", &lenet, "--image", &seven, "--device", "model", "--json"],
+        &["run", "--loadable", &lenet, "--image", &seven, "--device", "model", "--output", "-"],
         &["bench", "--loadable", &lenet, "--device", "model", "--iterations", "1"],
         &["list"],
         &["list", "--json"],

@@ -145,7 +145,10 @@ pub(crate) fn compile(py: Python<'_>, arguments: Arguments) -> PyResult<(Bound<'
     let (loadable, report, warnings) = interrupt::detached(py, move |cancel| {
         let (compiler, model) = opened(&arguments, cancel)?;
         let compiled = compiler.compile(&model)?;
-        Ok((compiled.loadable, compiled.report.to_json(), compiled.report.warnings))
+        // Arrays of another order would give wrong results.
+        let moved = model.reshaped.iter().filter(|reshaped| !reshaped.keeps_order()).map(ToString::to_string);
+        let warnings = compiled.report.warnings.iter().cloned().chain(moved).collect();
+        Ok((compiled.loadable, compiled.report.to_json(), warnings))
     })?;
     Ok((PyBytes::new(py, &loadable), report, warnings))
 }

@@ -32,6 +32,16 @@ pub enum Error {
         /// Bytes that it has.
         bytes: usize,
     },
+    /// The picture has no pixels.
+    #[error("{path} has {width} x {height} pixels", path = path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+        /// Its width.
+        width: u32,
+        /// Its height.
+        height: u32,
+    },
     /// The picture is transparent, and no background was given.
     #[error("{path} has transparent parts; the option background gives the colour behind them", path = path.display())]
     Transparent {

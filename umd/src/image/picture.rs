@@ -84,6 +84,9 @@ impl PictureFile {
             Rotate90 | Rotate270 | Rotate90FlipH | Rotate270FlipH => (height, width),
             _ => (width, height),
         };
+        if width == 0 || height == 0 {
+            return Err(Error::Empty { path, width, height });
+        }
         if format == Some(ImageFormat::Jpeg) && !has_end(&bytes) {
             return Err(Error::Truncated { path, bytes: bytes.len() });
         }

@@ -279,6 +279,14 @@ fn a_jpeg_that_ends_early_is_no_picture() {
 }
 
 #[test]
+fn a_picture_without_pixels_is_none() {
+    for (file, size) in [("P5 0 0 255\n", (0, 0)), ("P5\n0 7\n255\n", (0, 7)), ("P6\n3 0\n255\n", (3, 0))] {
+        let found = Picture::decode(file.as_bytes());
+        assert!(matches!(found, Err(Error::Empty { width, height, .. }) if (width, height) == size), "{file:?}");
+    }
+}
+
+#[test]
 fn transparent_pictures_need_a_background() {
     let path = std::env::temp_dir().join(format!("nvdla-transparent-{}.png", std::process::id()));
     let decode = |picture: &image::DynamicImage, background| {

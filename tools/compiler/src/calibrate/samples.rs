@@ -8,12 +8,26 @@ use std::path::{Path, PathBuf};
 use nvdla_runtime::image::{is_picture, PictureFile, ENDINGS};
 
 use super::error::Error;
-use crate::ir::{Color, Fit, Graph, Preprocess};
+use crate::ir::{Fit, Graph, Preprocess, TensorId};
 use nvdla_runtime::npy;
 
 /// The samples of a folder, in the order of their names. A sample is a picture or a `.npy` file for a network of one
 /// input; for several inputs it is a folder with one `.npy` file per input, named by the input.
+///
+/// # Errors
+///
+/// When the folder cannot be read, or has none.
 pub fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let paths = found(folder)?;
+    if paths.is_empty() {
+        let names = ENDINGS.join(", .");
+        return Err(Error::Sample(format!("{} has no samples (.{names}, .npy)", folder.display())));
+    }
+    Ok(paths)
+}
+
+/// As [`list`], of a folder that may have none.
+pub(crate) fn found(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |error: std::io::Error| Error::Sample(format!("{}: {error}", folder.display()));
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -22,10 +36,6 @@ pub fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         if path.is_dir() || is_array || is_picture(&path) {
             paths.push(path);
         }
-    }
-    if paths.is_empty() {
-        let names = ENDINGS.join(", .");
-        return Err(Error::Sample(format!("{} has no samples (.{names}, .npy)", folder.display())));
     }
     paths.sort();
     Ok(paths)
@@ -41,14 +51,29 @@ pub fn read(path: &Path, graph: &Graph, preprocess: &[Preprocess]) -> Result<Vec
     }
     let mut inputs = Vec::new();
     for (k, &id) in graph.inputs.iter().enumerate() {
-        let name = &graph.tensor(id).name;
-        // The name comes from the model, so only its last component is used as a file name.
-        let file = Path::new(name).file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
-        let path = path.join(format!("{file}.npy"));
+        let path = path.join(format!("{}.npy", file_of(graph, id).map_err(refuse)?));
         let values = one(&path, graph.shape(id), preprocess.get(k).unwrap_or(&Preprocess::default()));
         inputs.push(values.map_err(|reason| of_sample(&path, reason))?);
     }
     Ok(inputs)
+}
+
+/// The name of an input's files. It comes from the model, so only its last component is used, or, if that is the last one of several
+/// inputs, the whole name with `_` for each slash.
+fn file_of(graph: &Graph, id: TensorId) -> Result<String, String> {
+    let name = |id: TensorId| graph.tensor(id).name.as_str();
+    let last =
+        |name: &str| Path::new(name).file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+    let others = || graph.inputs.iter().copied().filter(|&other| other != id);
+    let short = last(name(id));
+    if !others().any(|other| last(name(other)) == short) {
+        return Ok(short);
+    }
+    let whole = |id: TensorId| name(id).replace(['/', '\\'], "_");
+    match others().find(|&other| whole(other) == whole(id)) {
+        Some(other) => Err(format!("the inputs {:?} and {:?} have files of one name", name(id), name(other))),
+        None => Ok(whole(id)),
+    }
 }
 
 /// An error with the sample's name, which some reasons have already.
@@ -75,9 +100,6 @@ fn one(path: &Path, shape: &[usize], preprocess: &Preprocess) -> Result<Vec<f32>
 /// A picture's values, channel by channel. Transparent parts are white.
 fn picture(path: &Path, [channels, height, width]: [usize; 3], preprocess: &Preprocess) -> Result<Vec<f32>, String> {
     preprocess.check(channels)?;
-    if channels == 3 && preprocess.color == Color::Gray {
-        return Err("one channel of luminance for an input of three".to_owned());
-    }
     // The runtime reads pictures in the same way.
     let picture = PictureFile::open(path).and_then(|file| file.decode(Some([u8::MAX; 3])));
     let picture = picture.map_err(|error| error.to_string())?;
@@ -98,4 +120,30 @@ fn picture(path: &Path, [channels, height, width]: [usize; 3], preprocess: &Prep
         (f32::from(byte) - mean) / std
     };
     Ok(bytes.iter().enumerate().map(value).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Inputs whose names end alike have files of their own.
+    #[test]
+    fn each_input_has_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let graph = |names: &[&str]| {
+            let mut graph = Graph::new("inputs");
+            names.iter().for_each(|name| drop(graph.input(*name, &[1, 2]).unwrap()));
+            graph
+        };
+        for (file, value) in [("left_x", 1.0), ("right_x", 2.0), ("y", 3.0)] {
+            let bytes = npy::bytes(&[1, 2], &[value; 2]);
+            fs::write(folder.path().join(format!("{file}.npy")), bytes).unwrap();
+        }
+        let read = |names: &[&str]| read(folder.path(), &graph(names), &[]);
+        assert_eq!(read(&["left/x", "right/x", "scope/y"]).unwrap(), [[1.0; 2], [2.0; 2], [3.0; 2]]);
+        let error = read(&["left/x", "left_x/x", "left/x/x"]).unwrap_err().to_string();
+        assert!(error.contains("files of one name") || error.contains("left_x_x"), "{error}");
+        let error = read(&["a/b_c/x", "a_b/c/x"]).unwrap_err().to_string();
+        assert!(error.contains("files of one name"), "{error}");
+    }
 }

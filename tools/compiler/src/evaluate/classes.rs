@@ -74,26 +74,36 @@ pub fn labelled(source: &Path, labels: Option<&Labels>) -> Result<Vec<Labelled>,
                 None if labels.is_none() && !known_any(&folders, &class) => position,
                 None => return Err(refuse(format!("the folder \"{}\" is no number and no known name", name(folder)))),
             };
-            list.extend(samples::list(folder)?.into_iter().map(|path| Labelled { path, class }));
+            list.extend(samples::found(folder)?.into_iter().map(|path| Labelled { path, class }));
         }
     } else {
         let text = files::read_text(source, MAX_LIST).map_err(|error| refuse(error.to_string()))?;
         let folder = source.parent().unwrap_or(Path::new("."));
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-        for (number, line) in lines {
-            let (path, name) = line.rsplit_once(',').ok_or_else(|| {
-                refuse(format!("line {}, \"{line}\", is not a path, a comma and a class", number + 1))
-            })?;
-            let class = class(name.trim()).ok_or_else(|| {
-                refuse(format!("line {}: the class \"{}\" is no number and no known name", number + 1, name.trim()))
-            })?;
-            list.push(Labelled { path: folder.join(path.trim()), class });
+        let mut lines = csv::ReaderBuilder::new();
+        lines.has_headers(false).flexible(true).comment(Some(b'#')).trim(csv::Trim::All);
+        for line in lines.from_reader(without_mark(&text).as_bytes()).records() {
+            let line = line.map_err(|error| refuse(error.to_string()))?;
+            let number = line.position().map_or(0, csv::Position::line);
+            // A path may have commas without quotes.
+            let fields: Vec<&str> = line.iter().collect();
+            let [path @ .., name] = &fields[..] else { continue };
+            if path.is_empty() {
+                return Err(refuse(format!("line {number}, \"{name}\", is not a path, a comma and a class")));
+            }
+            let class = class(name)
+                .ok_or_else(|| refuse(format!("line {number}: the class \"{name}\" is no number and no known name")))?;
+            list.push(Labelled { path: folder.join(path.join(",")), class });
         }
     }
     if list.is_empty() {
         return Err(refuse("there are no samples".to_owned()));
     }
     Ok(list)
+}
+
+/// A text without the mark of its encoding that some programs write first.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 fn known_any(folders: &[PathBuf], class: &impl Fn(&str) -> Option<usize>) -> bool {
@@ -262,6 +272,16 @@ mod tests {
         fs::write(folder.path().join("table.csv"), "# files\na.png,3\nsub/b.png, cat\n").unwrap();
         assert_eq!(classes("table.csv", Some(&labels)).unwrap(), [3, 2]);
         assert!(classes("table.csv", None).unwrap_err().to_string().contains("line 3"));
+        // As spreadsheets write it.
+        let text = "\u{feff}\"a, b.png\",3\r\n\"c.png\",\"cat\"\r\n\r\nd,e.png,0\r\n";
+        fs::write(folder.path().join("quoted.csv"), text).unwrap();
+        let list = labelled(&folder.path().join("quoted.csv"), Some(&labels)).unwrap();
+        let found: Vec<_> =
+            list.iter().map(|sample| (sample.path.file_name().unwrap().to_str().unwrap(), sample.class)).collect();
+        assert_eq!(found, [("a, b.png", 3), ("c.png", 2), ("d,e.png", 0)]);
+        assert!(classes("named/cat", None).unwrap_err().to_string().contains("there are no samples"));
+        fs::create_dir(folder.path().join("named/empty")).unwrap();
+        assert_eq!(classes("named", None).unwrap(), [0, 1, 1]);
         let list = labelled(&folder.path().join("table.csv"), Some(&labels)).unwrap();
         assert_eq!(list[1].path, folder.path().join("sub/b.png"));
     }

@@ -39,8 +39,11 @@ impl Preprocess {
         (of(&self.mean, 0.0), of(&self.std, 1.0))
     }
 
-    /// Refuses means and deviations that are neither one nor one per channel, or not usable numbers.
+    /// Refuses means and deviations that are neither one nor one per channel, or not usable numbers, and luminance for colours.
     pub fn check(&self, channels: usize) -> Result<(), String> {
+        if channels == 3 && self.color == Color::Gray {
+            return Err("one channel of luminance for an input of three".to_owned());
+        }
         for (what, values) in [("mean", &self.mean), ("std", &self.std)] {
             if values.len() != 1 && values.len() != channels {
                 return Err(format!("{} values of {what} for {channels} channels", values.len()));

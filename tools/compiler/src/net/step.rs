@@ -243,6 +243,11 @@ pub enum Kind {
     Lrn(Lrn),
 }
 
+/// How many times the bias the sum of squares reaches in a table of values of which nothing is known.
+const LRN_REACH: f64 = 32.0;
+/// The largest sum of squares of such a table.
+const LARGEST_SUM: f64 = 1e9;
+
 /// x / (bias + alpha / size * (sum of the squares of `size` channels around))^beta.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lrn {
@@ -257,6 +262,13 @@ pub struct Lrn {
 }
 
 impl Lrn {
+    /// The largest sum of squares for which a table is made if nothing is known of the values: up to where alpha / size times the sum is
+    /// many times the bias, and at least that of values of 8.
+    pub fn usual(&self) -> f64 {
+        let most = LRN_REACH * f64::from(self.bias) * self.size as f64 / f64::from(self.alpha.abs());
+        most.max(64.0 * self.size as f64).min(LARGEST_SUM)
+    }
+
     /// The factor for a sum of squares.
     pub fn factor(&self, sum: f64) -> f64 {
         (f64::from(self.bias) + f64::from(self.alpha) / self.size as f64 * sum).powf(-f64::from(self.beta))

@@ -10,7 +10,7 @@ use crate::ir::Unary::{
     Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Softsign, Sqrt, XLogX,
 };
 use crate::ir::{self, Graph, Ranges};
-use crate::net::step::{Kind, Net, PostOp, Step, Tensor, TensorId};
+use crate::net::step::{Kind, Lrn, Net, PostOp, Step, Tensor, TensorId};
 use crate::quantize::LARGEST;
 use crate::target::UNKNOWN;
 
@@ -68,6 +68,16 @@ pub(crate) fn doubts(
                      values become {LARGEST_HALF}"
                 ));
             }
+        }
+    }
+    if precision == Precision::Fp16 {
+        for (node, lrn) in unknown_squares(graph, ranges, bounds) {
+            let most = (lrn.usual() / lrn.size as f64).sqrt();
+            doubts.push(format!(
+                "\"{}\" (LRN): nothing is known of its values, so its table is for values up to about {most:.0}, and wrong for much \
+                 larger ones; give samples (--calibrate)",
+                graph.tensor(node.output).name
+            ));
         }
     }
     let error_of = |name: &String| tables.iter().find(|(table, _)| table == name).map_or(0.0, |(_, error)| *error);
@@ -177,6 +187,20 @@ fn greatest(function: &dyn Fn(f64) -> f64, [low, high]: [f32; 2]) -> f64 {
     let [low, high] = [low, high].map(f64::from);
     let values = (0..=SAMPLES).map(|at| function(low + (high - low) * f64::from(at) / f64::from(SAMPLES)).abs());
     values.filter(|value| value.is_finite()).fold(0.0, f64::max)
+}
+
+/// The normalisations over channels, of whose values nothing is known.
+pub(crate) fn unknown_squares<'a>(
+    graph: &'a Graph,
+    ranges: &'a Ranges,
+    bounds: &'a [Bounds],
+) -> impl Iterator<Item = (&'a ir::Node, Lrn)> {
+    graph.nodes.iter().filter_map(move |node| {
+        let ir::Op::Lrn { size, alpha, beta, bias } = node.op else { return None };
+        let (x, (low, high)) = (node.inputs[0], bounds[node.inputs[0].0]);
+        let unknown = ranges.get(x).is_none() && !(low.is_finite() && high.is_finite());
+        unknown.then_some((node, Lrn { size, alpha, beta, bias }))
+    })
 }
 
 /// The functions that are steep everywhere, of whose arguments nothing is known.

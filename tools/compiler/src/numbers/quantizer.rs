@@ -24,7 +24,7 @@ use nvdla_uapi::desc::Lut;
 use nvdla_uapi::reg::values::{AluAlgorithm, Precision};
 
 use crate::error::Error;
-use crate::ir::Ranges;
+use crate::ir::{Range, Ranges};
 use crate::net::step::Mode;
 use crate::net::step::{Combine, Elements, Kind, Lrn, Net, Pipe, PostOp, Step, Tensor, TensorId};
 use crate::numbers::tables::{self, Table, User};
@@ -308,8 +308,8 @@ impl Quantizer<'_> {
         let name = self.net.tensors[step.output].name.clone();
         let range = self.net.tensors[step.inputs[0]].range;
         let (table, out) = if self.precision == Precision::Fp16 {
-            let largest = range.map_or(8.0, |range| f64::from(range.min.abs().max(range.max.abs())));
-            let most = largest * largest * lrn.size as f64;
+            let square = |range: Range| f64::from(range.min.abs().max(range.max.abs())).powi(2) * lrn.size as f64;
+            let most = range.map_or_else(|| lrn.usual(), square);
             let factor = |sum: f64| if sum < 0.0 { f64::NAN } else { lrn.factor(sum) };
             self.float_table(&name, &factor, None, [0.0, most]);
             (self.tables.len() - 1, Factor { scale: 1, truncate: 0 })

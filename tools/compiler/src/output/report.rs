@@ -167,6 +167,8 @@ pub struct Report {
     pub tables: Vec<(String, f64)>,
     /// Warnings about results that are less exact than the precision suggests.
     pub warnings: Vec<String>,
+    /// The inputs and outputs that have another shape or order in the loadable than in the model, and how they differ.
+    pub reshaped: Vec<String>,
 }
 
 /// Describes a program.
@@ -244,6 +246,7 @@ pub(crate) fn report(
         constants: plan.constants_size,
         tables,
         warnings: Vec::new(),
+        reshaped: Vec::new(),
     }
 }
 

@@ -49,11 +49,16 @@ fn elements(graph: &Graph, node: &Node) -> Option<Vec<TensorId>> {
         Op::Binary(_) => (),
         _ => return None,
     }
-    let size = |id: TensorId| graph.tensor(id).nchw().map(|[.., height, width]| [height, width]);
-    let output = size(node.output)?;
-    let (each, others): (Vec<_>, Vec<_>) = node.inputs.iter().partition(|&&id| size(id) == Some(output));
-    let plain =
-        each.iter().all(|&id| graph.constant(id).is_none()) && others.iter().all(|&id| size(id) == Some([1, 1]));
+    // Operands are aligned at their last dimensions, and the first ones are missing.
+    let size = |id: TensorId| match graph.shape(id)[..] {
+        [] => [1, 1],
+        [width] => [1, width],
+        [.., height, width] => [height, width],
+    };
+    let output = size(node.output);
+    let (each, others): (Vec<_>, Vec<_>) = node.inputs.iter().partition(|&&id| size(id) == output);
+    let whole = |id: &TensorId| graph.constant(*id).is_none() && graph.shape(*id).len() == 4;
+    let plain = each.iter().all(|id| whole(id)) && others.iter().all(|&id| size(id) == [1, 1]);
     plain.then_some(each)
 }
 
@@ -216,6 +221,29 @@ mod tests {
             assert_eq!(thin.shape(of("before").output), [1, 4, 9, 8]);
             assert_eq!(thin.nodes.len(), graph.nodes.len() + 1);
             assert!(move_up(&graph, &Ranges::new(), |part| Some(part.nodes.len() as u64)).is_none());
+        }
+    }
+
+    /// Constants of lines and columns have fewer dimensions than what they are combined with.
+    #[test]
+    fn constants_of_lines_and_columns_stay() {
+        for shape in [&[9, 8][..], &[8], &[9, 1], &[4, 9, 1]] {
+            let mut graph = Graph::new("constants");
+            let x = graph.input("x", &[1, 4, 9, 8]).unwrap();
+            let constant = |graph: &mut Graph, name: &str, shape: &[usize]| {
+                let count: usize = shape.iter().product();
+                graph.add_constant(name, shape, (0..count).map(|k| (k % 7) as f32 - 2.5).collect::<Vec<_>>()).unwrap()
+            };
+            let (factors, weights) = (constant(&mut graph, "c", shape), constant(&mut graph, "w", &[2, 4, 1, 1]));
+            let product = graph.add("product", Op::Binary(Binary::Mul), &[x, factors], "product").unwrap();
+            let op = Convolution { stride: [2, 1], ..Convolution::pointwise() };
+            let y = graph.add("y", Op::Convolution(op), &[product, weights], "y").unwrap();
+            graph.outputs.push(y);
+            assert!(move_up(&graph, &Ranges::new(), |part| Some(part.tensors.len() as u64)).is_none(), "{shape:?}");
+            assert!(
+                move_up(&graph, &Ranges::new(), |part| Some(100 - part.tensors.len() as u64)).is_none(),
+                "{shape:?}"
+            );
         }
     }
 

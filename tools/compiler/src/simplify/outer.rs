@@ -60,6 +60,12 @@ impl Reshaped {
         Self::new(name, shape, shape)
     }
 
+    /// Whether it is a whole tensor with its elements in the same order.
+    pub fn keeps_order(&self) -> bool {
+        let moves = self.moves.iter().any(|step| matches!(step, Move::Transpose(_)));
+        !self.channels_last && !moves && self.part.is_none()
+    }
+
     /// The same elements in the same order.
     pub(super) fn new(name: &str, model: &[usize], graph: &[usize]) -> Self {
         let (name, model, graph) = (name.to_owned(), model.to_vec(), graph.to_vec());

@@ -92,8 +92,13 @@ def _folder(samples: Samples) -> Iterator[str]:
             path = os.path.join(folder, f"{number:08}")
             if isinstance(sample, Mapping):
                 os.mkdir(path)
+                short = [os.path.basename(name) for name in sample]
                 for name, values in sample.items():
-                    np.save(os.path.join(path, os.path.basename(name)), _numbers(values))
+                    # The file that the compiler reads for an input.
+                    file = os.path.basename(name)
+                    if short.count(file) > 1:
+                        file = name.replace("/", "_").replace("\\", "_")
+                    np.save(os.path.join(path, file + ".npy"), _numbers(values))
             else:
                 np.save(path, _numbers(sample))
         yield folder

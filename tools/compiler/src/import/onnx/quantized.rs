@@ -11,6 +11,7 @@
 //! scale. NVDLA has the scales that samples show. So these integers stand for their real numbers, and the scale that is measured for 1.
 
 use super::convert::limits;
+use super::product::with_height;
 use super::reader::{Node, Reader, TensorValue};
 use super::value::{types, Integers};
 use crate::ir::{Binary, Op, Pool, PoolKind, Quantization, TensorId, Unary};
@@ -271,13 +272,12 @@ impl Reader {
                 if n.proto.op_type == "QLinearAveragePool" {
                     (self.pool(n, &[TensorValue::Real(x)])?, q)
                 } else {
-                    let &[_, _, height, width] = self.graph.shape(x) else {
-                        return Err("its input does not have four dimensions".to_owned());
-                    };
-                    let kind = PoolKind::Average { count_include_pad: true };
-                    let kernel = [height, width];
-                    let pool = Pool::new(kind, kernel);
-                    (self.emit(n, Op::Pool(pool), &[x])?, q)
+                    let rank = self.spatial(x)?;
+                    let x = self.reshape(n, x, &with_height(self.graph.shape(x)))?;
+                    let kernel = [self.graph.shape(x)[2], self.graph.shape(x)[3]];
+                    let pool = Pool::new(PoolKind::Average { count_include_pad: true }, kernel);
+                    let y = self.emit(n, Op::Pool(pool), &[x])?;
+                    (self.without_height(n, y, rank)?, q)
                 }
             }
             "QLinearLeakyRelu" | "QLinearSigmoid" => {

@@ -1030,6 +1030,28 @@ fn exponentials_divided_by_their_sum_are_a_softmax() {
     }
 }
 
+/// ONNX Runtime's quantized average of a sequence.
+#[test]
+fn a_quantized_average_may_have_one_line() {
+    let bytes = |name: &str, value: u8| proto::Tensor {
+        data_type: 2,
+        ..proto::Tensor { raw_data: vec![value].into(), ..tensor(name, &[], &[]) }
+    };
+    let nodes = vec![
+        node("Reshape", &["conv", "line"], "flat"),
+        node("QuantizeLinear", &["flat", "scale", "zero"], "q"),
+        proto::Node {
+            domain: "com.microsoft".into(),
+            ..node("QLinearGlobalAveragePool", &["q", "scale", "zero", "scale", "zero"], "mean")
+        },
+        node("DequantizeLinear", &["mean", "scale", "zero"], "y"),
+    ];
+    let constants = vec![integers("line", &[1, 3, 16]), tensor("scale", &[], &[0.02]), bytes("zero", 128)];
+    let (conv, y) = computed(nodes, constants);
+    let mean = conv[..16].iter().sum::<f32>() / 16.0;
+    assert!(y.len() == 3 && y.iter().all(|y| (y - mean).abs() < 0.03), "{y:?}, {mean}");
+}
+
 /// What a constant condition replaces by an infinite number has no share of the softmax behind.
 #[test]
 fn a_choice_of_an_infinite_constant_is_a_mask() {
