@@ -132,7 +132,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let graph = |names: &[&str]| {
             let mut graph = Graph::new("inputs");
-            names.iter().for_each(|name| drop(graph.input(*name, &[1, 2]).unwrap()));
+            for name in names {
+                graph.input(*name, &[1, 2]).unwrap();
+            }
             graph
         };
         for (file, value) in [("left_x", 1.0), ("right_x", 2.0), ("y", 3.0)] {

@@ -77,11 +77,11 @@ pub(super) fn inverse(to: &mut At<'_>, x: TensorId) -> Result<TensorId, String> 
 
 /// A choice by a condition that is 0 or 1: condition * a + (1 - condition) * b.
 pub(super) fn select(to: &mut At<'_>, condition: TensorId, a: TensorId, b: TensorId) -> Result<TensorId, String> {
-    for (id, other, chosen) in [(a, b, 1.0), (b, a, 0.0)] {
+    for (id, other, chosen) in [(a, b, true), (b, a, false)] {
         let Some(values) = to.graph.constant(id) else { continue };
         // The elements of a mask are added, and those of the other tensor are finite.
         if let (&[f32::NEG_INFINITY], Some(conditions)) = (&values[..], to.graph.constant(condition)) {
-            let mask = |&condition: &f32| if condition == chosen { f32::NEG_INFINITY } else { 0.0 };
+            let mask = |&condition: &f32| if (condition != 0.0) == chosen { f32::NEG_INFINITY } else { 0.0 };
             let (mask, shape) = (conditions.iter().map(mask).collect::<Vec<_>>(), to.graph.shape(condition).to_vec());
             let mask = to.constant(&shape, mask)?;
             return to.emit(Op::Binary(Binary::Add), &[other, mask]);

@@ -58,7 +58,7 @@ fn elements(graph: &Graph, node: &Node) -> Option<Vec<TensorId>> {
     let output = size(node.output);
     let (each, others): (Vec<_>, Vec<_>) = node.inputs.iter().partition(|&&id| size(id) == output);
     let whole = |id: &TensorId| graph.constant(*id).is_none() && graph.shape(*id).len() == 4;
-    let plain = each.iter().all(|id| whole(id)) && others.iter().all(|&id| size(id) == [1, 1]);
+    let plain = each.iter().all(whole) && others.iter().all(|&id| size(id) == [1, 1]);
     plain.then_some(each)
 }
 
