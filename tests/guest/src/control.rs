@@ -159,6 +159,19 @@ impl Control {
         Counts { reads, writes, interrupts, outside, starts, resets, unanswered, stops }
     }
 
+    /// Waits until the device has started an operation since its number of starts was `before`. Behind an IOMMU a task is started
+    /// some time after its submission, because a work first attaches the client's domain.
+    pub fn until_started(&self, before: u32) -> io::Result<()> {
+        let begin = std::time::Instant::now();
+        while self.counts().starts == before {
+            if begin.elapsed() > Duration::from_secs(60) {
+                return Err(io::Error::other("the device has started nothing for a minute"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
     /// KiB of the guest's memory that the device can access through its bus.
     pub fn mapped_kib(&self) -> u32 {
         self.read(0x68)

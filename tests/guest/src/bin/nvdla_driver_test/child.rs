@@ -6,7 +6,6 @@ use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
 
 use libtest_mimic::Failed;
 use nix::sys::socket::{recvmsg, sendmsg, ControlMessage, ControlMessageOwned, MsgFlags};
@@ -92,9 +91,7 @@ fn stay(node: &Path) -> Result<(), Failed> {
     let before = control.counts().starts;
     control.set(Knob::Hang, 1);
     let sequence = test_task.submit(&node, Options { deadline_ns: u64::MAX, ..Options::default() })?.sequence;
-    while control.counts().starts == before {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    control.until_started(before)?;
     ready()?;
     equal("the task's end", node.wait(sequence, 60)?, -libc::ENODEV)
 }

@@ -11,13 +11,13 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
-use nvdla_guest::node::{now_ns, Node, Options};
+use nvdla_guest::node::{Node, Options};
 use nvdla_guest::system::{allow_files, has_kmemleak, meminfo, Group};
 use nvdla_guest::test_task::TestTask;
 use nvdla_uapi::queue::Address;
 
 use crate::child::{start, wait_ready};
-use crate::expect::{ensure, equal, first, refused, second, Test};
+use crate::expect::{ensure, equal, first, met, refused, second, within, Test};
 use crate::removal::insert;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -140,10 +140,10 @@ fn lost_turns() -> Result<(), Failed> {
     let control = Control::open(&nodes[0].device()?)?;
     let test_tasks = [TestTask::copies(&nodes[0], 1)?, TestTask::copies(&nodes[1], 1)?];
     for _ in 0..HANGS {
-        control.set(Knob::Hang, 1);
-        let options = Options { deadline_ns: now_ns() + 300_000_000, ..Options::default() };
-        let sequence = test_tasks[0].submit(&nodes[0], options)?.sequence;
-        equal("the end of a task that hangs", nodes[0].wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+        met(&control, (Knob::Hang, 1), 300, |milliseconds| {
+            let sequence = test_tasks[0].submit(&nodes[0], within(milliseconds))?.sequence;
+            equal("the end of a task that hangs", nodes[0].wait(sequence, 60)?, -libc::ETIMEDOUT)
+        })?;
     }
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
@@ -295,13 +295,13 @@ fn closing_running() -> Result<(), Failed> {
     let control = Control::open(&node.device()?)?;
     let test_task = TestTask::copies(&node, 1)?;
     control.set(Knob::Delay, 200_000);
-    let resets = control.counts().resets;
+    let (resets, starts) = (control.counts().resets, control.counts().starts);
     let options = Options { out_fence: true, ..Options::default() };
     let fences = [
         test_task.submit(&node, options)?.fence.ok_or("no fence")?,
         test_task.submit(&node, options)?.fence.ok_or("no fence")?,
     ];
-    std::thread::sleep(Duration::from_millis(20));
+    control.until_started(starts)?;
     drop((test_task, node));
     // A task without a fault may end normally, because ending it early would cost all clients a reset.
     equal("the running task's fence", fence::status(&fences[0], 5000)?, 1)?;
@@ -323,10 +323,7 @@ fn kill(part: &str, arrange: impl FnOnce(&Control)) -> Result<(), Failed> {
     let starts = control.counts().starts;
     let mut child = start(part, &node, Stdio::null())?;
     wait_ready(&mut child)?;
-    let begin = Instant::now();
-    while control.counts().starts == starts && begin.elapsed() < Duration::from_secs(10) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    control.until_started(starts)?;
     std::thread::sleep(Duration::from_millis(30));
     ensure!(child.try_wait()?.is_none(), "the program ended by itself");
     child.kill()?;

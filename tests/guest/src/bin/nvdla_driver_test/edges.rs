@@ -6,7 +6,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libtest_mimic::Failed;
 use nix::errno::Errno;
@@ -16,7 +16,7 @@ use nvdla_guest::system::{bind, bus_name, is_platform, node_of, tracing, unbind,
 use nvdla_guest::test_task::TestTask;
 
 use crate::evidence::{self, Dump};
-use crate::expect::{ensure, equal, first, refused, second, works, Test};
+use crate::expect::{ensure, equal, first, met, refused, second, within, works, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_reset_without_effect_is_not_believed", deaf),
@@ -44,18 +44,11 @@ const LONG: Duration = Duration::from_secs(3);
 /// Lets a task exceed its deadline on a device that resets have no effect on, and checks that the driver gives the device up.
 pub(crate) fn die(node: &Node, control: &Control, knob: Knob, value: u32) -> Result<(), Failed> {
     control.set(Knob::Deaf, 1);
-    control.set(knob, value);
     let test_task = TestTask::copies(node, 1)?;
-    let starts = control.counts().starts;
-    // On a loaded machine a deadline may pass before the task is started. The device is then not given up.
-    for milliseconds in [100, 1000, 10_000] {
-        let options = Options { deadline_ns: now_ns() + milliseconds * 1_000_000, ..Options::default() };
-        let sequence = test_task.submit(node, options)?.sequence;
-        equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)?;
-        if control.counts().starts != starts {
-            break;
-        }
-    }
+    met(control, (knob, value), 100, |milliseconds| {
+        let sequence = test_task.submit(node, within(milliseconds))?.sequence;
+        equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)
+    })?;
     control.set(knob, 0);
     refused("the next task", test_task.submit(node, Options::default()).map(|task| task.sequence), Errno::EIO)
 }
@@ -116,18 +109,19 @@ fn order() -> Result<(), Failed> {
     let control = Control::open(&device)?;
     let tracing = tracing().ok_or("the kernel has no trace events")?;
     let test_task = TestTask::copies(&node, 1)?;
-    control.set(Knob::Delay, 300_000);
+    let starts = control.counts().starts;
+    control.set(Knob::Hang, 1);
     fs::write(tracing.join("trace"), "")?;
     for events in ["events/rpm/rpm_status/enable", "events/nvdla/enable"] {
         fs::write(tracing.join(events), "1")?;
     }
     test_task.submit(&node, Options::default())?;
+    control.until_started(starts)?;
     unbind(&device)?;
     for events in ["events/rpm/rpm_status/enable", "events/nvdla/enable"] {
         fs::write(tracing.join(events), "0")?;
     }
     let text = fs::read_to_string(tracing.join("trace"))?;
-    control.set(Knob::Delay, 0);
     drop((test_task, node));
     bind(&device)?;
     let name = bus_name(&device);
@@ -179,15 +173,16 @@ fn silent() -> Result<(), Failed> {
 fn unlocked() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    control.set(Knob::Hang, 1);
     let test_task = TestTask::copies(&node, 1)?;
-    let options = Options { deadline_ns: now_ns() + 500_000_000, ..Options::default() };
-    let sequence = test_task.submit(&node, options)?.sequence;
-    let mut states = Vec::new();
-    while node.wait_until(sequence, now_ns()) == Err(Errno::ETIMEDOUT) {
-        states.extend(node.state()?.lines().find_map(|line| Some(line.strip_prefix("state: ")?.to_owned())));
-    }
-    equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+    let mut states = met(&control, (Knob::Hang, 1), 500, |milliseconds| {
+        let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
+        let mut states = Vec::new();
+        while node.wait_until(sequence, now_ns()) == Err(Errno::ETIMEDOUT) {
+            states.extend(node.state()?.lines().find_map(|line| Some(line.strip_prefix("state: ")?.to_owned())));
+        }
+        equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)?;
+        Ok(states)
+    })?;
     let during = states.iter().filter(|state| *state == "waits for a reset").count();
     println!("{} reads of the state, {during} during the reset", states.len());
     states.dedup();
@@ -219,14 +214,14 @@ fn others_while_running() -> Result<(), Failed> {
     let device = node.device()?;
     let control = Control::open(&device)?;
     let mut test_task = TestTask::copies(&node, 1)?;
-    control.set(Knob::Delay, 400_000);
+    let starts = control.counts().starts;
+    control.set(Knob::Hang, 1);
     let running = test_task.submit(&node, Options::default())?.sequence;
     let queued = test_task.submit(&node, Options::default())?.sequence;
-    std::thread::sleep(Duration::from_millis(100));
+    control.until_started(starts)?;
     reset(&device)?;
     equal("the running task's end", node.wait(running, 20)?, -libc::EIO)?;
     equal("the queued task's end", node.wait(queued, 20)?, 0)?;
-    control.set(Knob::Delay, 0);
     test_task.fill(5);
     equal("the next task's end", test_task.run(&node)?, 0)?;
     Ok(test_task.check(5)?)
@@ -315,11 +310,7 @@ fn evidence_of(end: impl FnOnce(Node, TestTask, &Path) -> Result<(), Failed>) ->
     test_task.fill(1);
     let starts = control.counts().starts;
     test_task.submit(&node, Options::default())?;
-    // Behind an IOMMU a work starts the task, after it has attached the client's domain.
-    let submitted = Instant::now();
-    while control.counts().starts == starts && submitted.elapsed() < LONG {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    control.until_started(starts)?;
     end(node, test_task, &device)?;
     let dump = Dump::take()?;
     dump.check(UNSTOPPABLE, 1)?;

@@ -6,7 +6,8 @@ use std::fmt::Debug;
 
 use libtest_mimic::Failed;
 use nix::errno::Errno;
-use nvdla_guest::node::{nodes, Node};
+use nvdla_guest::control::{Control, Knob};
+use nvdla_guest::node::{nodes, now_ns, Node, Options};
 use nvdla_guest::test_task::TestTask;
 
 /// A test: its name and its function.
@@ -38,6 +39,35 @@ pub(crate) fn refused<T: Debug>(what: &str, found: Result<T, Errno>, wanted: Err
         Err(error) => Err(format!("{what}: {error} instead of {wanted}").into()),
         Ok(value) => Err(format!("{what}: gave {value:?} instead of {wanted}").into()),
     }
+}
+
+/// Options with a deadline in this many milliseconds.
+pub(crate) fn within(milliseconds: u64) -> Options<'static> {
+    Options { deadline_ns: now_ns() + milliseconds * 1_000_000, out_fence: true, ..Options::default() }
+}
+
+/// Sets a knob and lets `attempt` run a task that exceeds its deadline, until the device has met the fault. Returns the result of
+/// that attempt.
+///
+/// `attempt` gets the milliseconds until the task's deadline. On a loaded machine a deadline may pass before the task is started.
+/// Such a task ends without the device, and the knob stays armed. The next attempt then has a later deadline.
+pub(crate) fn met<T>(
+    control: &Control,
+    (knob, value): (Knob, u32),
+    milliseconds: u64,
+    mut attempt: impl FnMut(u64) -> Result<T, Failed>,
+) -> Result<T, Failed> {
+    let starts = control.counts().starts;
+    for factor in [1, 10, 100] {
+        control.set(knob, value);
+        let result = attempt(milliseconds * factor)?;
+        // These knobs count down with each fault.
+        let counts_down = matches!(knob, Knob::Hang | Knob::Lose | Knob::Refuse);
+        if control.counts().starts != starts && !(counts_down && control.get(knob) == value) {
+            return Ok(result);
+        }
+    }
+    Err(format!("the device has not met the fault {knob:?}").into())
 }
 
 /// The first device on the bus, opened.

@@ -15,7 +15,7 @@ use nvdla_guest::test_task::{shape, TestTask};
 use nvdla_tests::build::Net;
 
 use crate::evidence::{self, Dump};
-use crate::expect::{ensure, equal, first, refused, second, Test};
+use crate::expect::{ensure, equal, first, met, refused, second, within, works, Test};
 use crate::sleep::until;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -23,6 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_hung_operation_leaves_evidence", evidence),
     ("a_lost_interrupt_is_named_and_the_next_task_runs", lost),
     ("refused_memory_ends_at_the_deadline", refused_memory),
+    ("a_task_has_the_time_until_its_deadline", time_left),
     ("nvidias_submit_has_a_deadline_too", first_deadline),
     ("a_hang_among_clients_fails_one_task", among_clients),
     ("a_hang_of_one_device_leaves_the_other_alone", other_device),
@@ -35,11 +36,6 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_device_that_is_not_ready_is_looked_at_once_per_tick", unready),
 ];
 
-/// Options with a deadline in this many milliseconds.
-fn within(milliseconds: u64) -> Options<'static> {
-    Options { deadline_ns: now_ns() + milliseconds * 1_000_000, out_fence: true, ..Options::default() }
-}
-
 /// The lines that the driver logged. PCI's own code also logs each reset.
 fn driver_lines(messages: &mut Messages) -> Result<Vec<String>, Failed> {
     let lines = messages.read()?.into_iter().filter(|line| line.contains("nvdla"));
@@ -51,14 +47,13 @@ fn failing(node: &Node, knob: Knob) -> Result<String, Failed> {
     let control = Control::open(&node.device()?)?;
     let mut test_task = TestTask::copies(node, 2)?;
     test_task.fill(1);
-    let mut messages = Messages::from_now()?;
-    control.set(knob, 1);
-    let start = Instant::now();
-    let submitted = test_task.submit(node, within(300))?;
-    equal("the task's end", node.wait(submitted.sequence, 20)?, -libc::ETIMEDOUT)?;
-    equal("its fence", fence::status(&submitted.fence.ok_or("no fence")?, 1000)?, -libc::ETIMEDOUT)?;
-    ensure!(start.elapsed() < Duration::from_secs(3), "its end took {:?}", start.elapsed());
-    equal("what is still armed", control.get(knob), 0)?;
+    let mut messages = met(&control, (knob, 1), 300, |milliseconds| {
+        let messages = Messages::from_now()?;
+        let submitted = test_task.submit(node, within(milliseconds))?;
+        equal("the task's end", node.wait(submitted.sequence, 60)?, -libc::ETIMEDOUT)?;
+        equal("its fence", fence::status(&submitted.fence.ok_or("no fence")?, 1000)?, -libc::ETIMEDOUT)?;
+        Ok(messages)
+    })?;
     test_task.fill(2);
     equal("the next task's end", test_task.run(node)?, 0)?;
     test_task.check(2)?;
@@ -87,10 +82,12 @@ fn lost() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
     let test_task = TestTask::copies(&node, 1)?;
-    let mut messages = Messages::from_now()?;
-    control.set(Knob::Lose, 1);
-    let sequence = test_task.submit(&node, within(300))?.sequence;
-    equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+    let mut messages = met(&control, (Knob::Lose, 1), 300, |milliseconds| {
+        let messages = Messages::from_now()?;
+        let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
+        equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)?;
+        Ok(messages)
+    })?;
     equal("the next task's end", test_task.run(&node)?, 0)?;
     let lines = driver_lines(&mut messages)?;
     ensure!(lines.len() == 1, "the kernel said {lines:?}");
@@ -106,16 +103,40 @@ fn refused_memory() -> Result<(), Failed> {
     Ok(())
 }
 
+/// The driver's state says how much time the running task has left.
+fn time_left() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let (left, limit) = met(&control, (Knob::Hang, 1), 500, |milliseconds| {
+        let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
+        let mut left = None;
+        while node.wait_until(sequence, now_ns()) == Err(Errno::ETIMEDOUT) {
+            let state = node.state()?;
+            let line = state.lines().find(|line| line.starts_with("running: "));
+            left =
+                left.max(line.and_then(|line| line.strip_suffix(" us left")?.rsplit(' ').next()?.parse::<u64>().ok()));
+        }
+        equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)?;
+        Ok((left, 1000 * milliseconds))
+    })?;
+    println!("{left:?} of {limit} us were left");
+    ensure!(left.is_some_and(|left| left > 0 && left <= limit), "{left:?} of {limit} us were left");
+    works(&node)
+}
+
 fn first_deadline() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
     let test_task = TestTask::copies(&node, 1)?;
     let (list, _fds) = test_task.exported(&node)?;
-    control.set(Knob::Hang, 1);
-    let start = Instant::now();
-    refused("the submission", node.submit_first(&list, 200), Errno::ETIMEDOUT)?;
-    ensure!(start.elapsed() > Duration::from_millis(190), "it took {:?}", start.elapsed());
-    Ok(node.submit_first(&list, 200)?)
+    met(&control, (Knob::Hang, 1), 200, |milliseconds| {
+        let start = Instant::now();
+        refused("the submission", node.submit_first(&list, milliseconds as u32), Errno::ETIMEDOUT)?;
+        ensure!(start.elapsed() >= Duration::from_millis(milliseconds), "it took {:?}", start.elapsed());
+        Ok(())
+    })?;
+    Ok(node.submit_first(&list, 0)?)
 }
 
 fn among_clients() -> Result<(), Failed> {
@@ -123,25 +144,25 @@ fn among_clients() -> Result<(), Failed> {
     let control = Control::open(&nodes[0].device()?)?;
     let test_tasks = nodes.iter().map(|node| TestTask::copies(node, 1)).collect::<Result<Vec<_>, _>>()?;
     control.set(Knob::Delay, 5000);
-    control.set(Knob::Hang, 1);
-    let mut last = [0; 3];
-    for _ in 0..10 {
-        for ((node, test_task), last) in nodes.iter().zip(&test_tasks).zip(&mut last) {
-            *last = test_task.submit(node, within(3000))?.sequence;
+    met(&control, (Knob::Hang, 1), 300, |milliseconds| {
+        let mut tasks = Vec::new();
+        for _ in 0..10 {
+            for (node, test_task) in nodes.iter().zip(&test_tasks) {
+                tasks.push((node, test_task.submit(node, within(milliseconds))?.sequence));
+            }
         }
-    }
-    let mut failures = 0;
-    for (node, last) in nodes.iter().zip(last) {
-        for sequence in 1..=last {
+        let mut failures = 0;
+        for (node, sequence) in tasks {
             match node.wait(sequence, 60)? {
                 0 => {}
                 error if error == -libc::ETIMEDOUT => failures += 1,
                 other => return Err(format!("a task ended with {other}").into()),
             }
         }
-    }
-    // The failed tasks are the hung one, and those whose deadline passed while it hung.
-    ensure!(failures >= 1, "no task failed");
+        // The failed tasks are the hung one, and those whose deadline passed while it hung.
+        ensure!(failures >= 1, "no task failed");
+        Ok(())
+    })?;
     for node in &nodes {
         equal("a task's end", TestTask::copies(node, 1)?.run(node)?, 0)?;
     }
@@ -152,17 +173,20 @@ fn other_device() -> Result<(), Failed> {
     let (node, other) = (first()?, second()?);
     let control = Control::open(&node.device()?)?;
     let test_task = TestTask::copies(&node, 1)?;
+    let starts = control.counts().starts;
     control.set(Knob::Hang, 1);
-    let sequence = test_task.submit(&node, within(5000))?.sequence;
-    let mut test_task = TestTask::copies(&other, 1)?;
-    let start = Instant::now();
+    let sequence = test_task.submit(&node, Options { deadline_ns: u64::MAX, ..Options::default() })?.sequence;
+    control.until_started(starts)?;
+    let mut others = TestTask::copies(&other, 1)?;
     for seed in 0..10 {
-        test_task.fill(seed);
-        equal("the other device's task", test_task.run(&other)?, 0)?;
-        test_task.check(seed)?;
+        others.fill(seed);
+        equal("the other device's task", others.run(&other)?, 0)?;
+        others.check(seed)?;
     }
-    ensure!(start.elapsed() < Duration::from_millis(4500), "ten tasks took {:?}", start.elapsed());
-    equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)
+    refused("a wait for the task that hangs", node.wait_until(sequence, now_ns()), Errno::ETIMEDOUT)?;
+    // The driver ends the task a second after its client has gone.
+    drop((test_task, node));
+    works(&first()?)
 }
 
 fn often() -> Result<(), Failed> {
@@ -171,11 +195,10 @@ fn often() -> Result<(), Failed> {
     let mut test_task = TestTask::copies(&node, 2)?;
     for round in 0..20 {
         let knob = [Knob::Hang, Knob::Lose, Knob::Refuse][round % 3];
-        control.set(knob, 1);
-        let sequence = test_task.submit(&node, within(200))?.sequence;
-        let end = node.wait(sequence, 20)?;
-        // On a slow kernel the deadline may pass before the fault occurs.
-        control.set(knob, 0);
+        let end = met(&control, (knob, 1), 200, |milliseconds| {
+            let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
+            Ok(node.wait(sequence, 60)?)
+        })?;
         // If one of two interrupts is lost, the other one may be enough.
         ensure!(end == -libc::ETIMEDOUT || end == 0 && round % 3 == 1, "round {round}: {end}");
         test_task.fill(round as u8);
@@ -211,9 +234,10 @@ fn late() -> Result<(), Failed> {
     let control = Control::open(&node.device()?)?;
     let mut test_task = TestTask::copies(&node, 1)?;
     // Long after the deadline, because a loaded machine may end the task late.
-    control.set(Knob::Delay, 1_000_000);
-    let sequence = test_task.submit(&node, within(50))?.sequence;
-    equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+    met(&control, (Knob::Delay, 1_000_000), 50, |milliseconds| {
+        let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
+        equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)
+    })?;
     for seed in 0..3 {
         test_task.fill(seed);
         equal("the next task's end", test_task.run(&node)?, 0)?;
@@ -227,14 +251,20 @@ fn dead() -> Result<(), Failed> {
     let device = node.device()?;
     let control = Control::open(&device)?;
     let test_task = TestTask::copies(&node, 1)?;
-    control.set(Knob::Hang, 1);
-    let submitted = [test_task.submit(&node, within(300))?, test_task.submit(&node, within(400))?];
-    std::thread::sleep(Duration::from_millis(20));
-    control.set(Knob::Mute, 1);
-    let ends = [node.wait(submitted[0].sequence, 20)?, node.wait(submitted[1].sequence, 20)?];
-    ensure!(ends.iter().all(|&end| end < 0), "the tasks ended with {ends:?}");
+    let starts = control.counts().starts;
+    met(&control, (Knob::Hang, 1), 300, |milliseconds| {
+        let first = test_task.submit(&node, within(milliseconds))?.sequence;
+        let second = test_task.submit(&node, within(milliseconds + 100))?.sequence;
+        while control.counts().starts == starts && node.wait_until(second, now_ns()) == Err(Errno::ETIMEDOUT) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        control.set(Knob::Mute, 1);
+        let ends = [node.wait(first, 60)?, node.wait(second, 60)?];
+        control.set(Knob::Mute, 0);
+        ensure!(ends.iter().all(|&end| end < 0), "the tasks ended with {ends:?}");
+        Ok(())
+    })?;
     // In whatever state the driver is now, the device works again once it answers and is bound again.
-    control.set(Knob::Mute, 0);
     drop((test_task, node));
     unbind(&device)?;
     bind(&device)?;
@@ -269,11 +299,11 @@ fn messages() -> Result<(), Failed> {
     let mut messages = Messages::from_now()?;
     let start = Instant::now();
     for _ in 0..TASKS {
-        control.set(Knob::Hang, 1);
-        let sequence = test_task.submit(&node, within(20))?.sequence;
-        equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+        met(&control, (Knob::Hang, 1), 20, |milliseconds| {
+            let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
+            equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)
+        })?;
     }
-    control.set(Knob::Hang, 0);
     let lines: Vec<_> = messages.read()?.into_iter().filter(|line| line.contains("ended by the driver")).collect();
     let who = format!("client {} (nvdla_driver_te[{}]): task ", node.usage("drm-client-id")?, std::process::id());
     let line = lines.first().ok_or("the kernel said nothing")?;

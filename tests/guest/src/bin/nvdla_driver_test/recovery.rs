@@ -110,10 +110,11 @@ fn running() -> Result<(), Failed> {
     let control = Control::open(&device)?;
     let mut test_task = TestTask::copies(&node, 1)?;
     for fault in [Fault::Fatal, Fault::NonFatal] {
+        let starts = control.counts().starts;
         control.set(Knob::Hang, 1);
         let running = test_task.submit(&node, Options::default())?.sequence;
         let queued = test_task.submit(&node, Options::default())?.sequence;
-        std::thread::sleep(Duration::from_millis(50));
+        control.until_started(starts)?;
         inject(&device, fault)?;
         equal("the running task's end", node.wait(running, 20)?, -libc::EIO)?;
         equal("the queued task's end", node.wait(queued, 20)?, 0)?;

@@ -309,9 +309,10 @@ fn hung() -> Result<(), Failed> {
     let device = node.device()?;
     let control = Control::open(&device)?;
     let test_task = TestTask::copies(&node, 1)?;
+    let starts = control.counts().starts;
     control.set(Knob::Hang, 1);
     let fence = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?.fence.ok_or("no fence")?;
-    std::thread::sleep(Duration::from_millis(50));
+    control.until_started(starts)?;
     let start = Instant::now();
     unbind(&device)?;
     ensure!(start.elapsed() < Duration::from_secs(3), "unbinding took {:?}", start.elapsed());

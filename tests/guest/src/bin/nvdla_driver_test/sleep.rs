@@ -19,7 +19,7 @@ use nvdla_guest::node::{now_ns, Node, Options};
 use nvdla_guest::system::{bind, node_of, unbind};
 use nvdla_guest::test_task::TestTask;
 
-use crate::expect::{ensure, equal, first, second, works, Test};
+use crate::expect::{ensure, equal, first, met, second, within, works, Test};
 use crate::removal::insert;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -114,11 +114,11 @@ fn hung() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
     let test_task = TestTask::copies(&node, 1)?;
-    control.set(Knob::Hang, 1);
-    let options = Options { deadline_ns: now_ns() + 400_000_000, ..Options::default() };
-    let sequence = test_task.submit(&node, options)?.sequence;
-    sleep()?;
-    equal("the task's end", node.wait(sequence, 0)?, -libc::ETIMEDOUT)?;
+    met(&control, (Knob::Hang, 1), 400, |milliseconds| {
+        let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
+        sleep()?;
+        equal("the task's end", node.wait(sequence, 0)?, -libc::ETIMEDOUT)
+    })?;
     both_work()
 }
 

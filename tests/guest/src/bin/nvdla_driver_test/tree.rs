@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob, Lines};
-use nvdla_guest::node::{now_ns, Buffer, Node, Options};
+use nvdla_guest::node::{Buffer, Node, Options};
 use nvdla_guest::system::{bind, is_platform, node_of, stay_awake, unbind, Messages};
 use nvdla_guest::test_task::TestTask;
 use nvdla_guest::tree::{clock_enables, dma_offset, names, reserved, supply, Reserved};
 use nvdla_uapi::queue::Address;
 
-use crate::expect::{ensure, equal, first, refused, second, works, Test};
+use crate::expect::{ensure, equal, first, met, refused, second, within, works, Test};
 
 const CLOCK: &[Test] = &[
     ("clock_and_supply_are_on_while_the_device_is_used", clock),
@@ -173,14 +173,15 @@ fn hang() -> Result<(), Failed> {
         // A device that wakes is reset too.
         stay_awake(&device, true)?;
         let before = control.counts().resets;
-        control.set(Knob::Hang, 1);
-        let options = Options { deadline_ns: now_ns() + 200_000_000, ..Options::default() };
-        let sequence = TestTask::copies(&node, 1)?.submit(&node, options)?.sequence;
-        let end = node.wait(sequence, 20);
+        let test_task = TestTask::copies(&node, 1)?;
+        let ended = met(&control, (Knob::Hang, 1), 200, |milliseconds| {
+            let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
+            equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)
+        });
         let worked = works(&node);
         let resets = control.counts().resets - before;
         stay_awake(&device, false)?;
-        equal("the task's end", end?, -libc::ETIMEDOUT)?;
+        ended?;
         worked?;
         equal("resets of a hang", resets, 1)?;
     }
@@ -191,10 +192,11 @@ fn hung() -> Result<(), Failed> {
     let node = first()?;
     let device = node.device()?;
     let control = Control::open(&device)?;
+    let starts = control.counts().starts;
     control.set(Knob::Hang, 1);
     let test_task = TestTask::copies(&node, 1)?;
     test_task.submit(&node, Options::default())?;
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    control.until_started(starts)?;
     let before = control.counts().resets;
     unbind(&device)?;
     equal("resets of a device that hangs while it is unbound", control.counts().resets - before, 1)?;
