@@ -320,7 +320,8 @@ impl Accelerator {
         deadline: Deadline,
         charge: Charge,
     ) -> Result<KBox<Job>, Refusal> {
-        Job::new(self.config(), client, AddressList::new(entries), deadline, charge).inspect_err(|refusal| {
+        let list = AddressList::new(entries);
+        Job::new(self.config(), client, list, deadline, charge, || self.settle()).inspect_err(|refusal| {
             // A trace event, so that a program that keeps submitting invalid tasks does not fill the log.
             if let Some(reason) = &refusal.reason {
                 trace::refused(&self.dev, client, number, Show(reason));
@@ -347,12 +348,24 @@ impl Accelerator {
         drop(ended);
     }
 
-    /// Frees the jobs that have ended, and waits until other threads have freed theirs. For a client that has too little memory.
+    /// Frees the jobs that have ended, and waits until other threads have freed theirs.
     pub(crate) fn settle(&self) {
         self.clean();
         if let Ok(worker) = self.worker() {
             worker.flush();
         }
+    }
+
+    /// Calls `work`, and once more if memory or a budget is used up. A job that has ended may still hold what its client counts as
+    /// free.
+    pub(crate) fn with_room<R>(&self, mut work: impl FnMut() -> Result<R>) -> Result<R> {
+        work().or_else(|error| {
+            if !matches!(error, EBUSY | ENOMEM | ENOSPC) {
+                return Err(error);
+            }
+            self.settle();
+            work()
+        })
     }
 
     /// Queues tasks in order and returns the sequence number of the last. Never waits for a task. A suspended device is resumed. After

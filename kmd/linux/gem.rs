@@ -159,7 +159,9 @@ unsafe extern "C" fn nvdla_object_opened(
     // SAFETY: As above.
     let file: &drm::File<Client> = unsafe { drm::File::from_raw(file) };
     let client = file.inner();
-    charge(object, client.budget())
+    client
+        .accelerator()
+        .with_room(|| charge(object, client.budget()))
         .and_then(|()| client.domain().map_or(Ok(()), |domain| object.enter(domain)))
         .map_or_else(Error::to_errno, |()| 0)
 }

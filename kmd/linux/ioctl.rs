@@ -167,14 +167,7 @@ fn gem_create(dev: &Device, _: &Registered<'_>, args: &mut first::GemCreateArgs,
     }
     let client = file.inner();
     let create = || gem::create(dev, client.budget(), args.size, args.flags);
-    let object = create().or_else(|error| {
-        // A job that has ended may still hold memory that the client has released.
-        if error != ENOMEM && error != ENOSPC {
-            return Err(error);
-        }
-        client.accelerator().settle();
-        create()
-    })?;
+    let object = client.accelerator().with_room(create)?;
     args.handle = object.create_handle(file)?;
     Ok(())
 }
@@ -221,7 +214,10 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
             task.timeout = first::NO_TIMEOUT;
         }
         let sequence = queue_first(dev, task, file)?;
-        client.accelerator().wait_for_end(client.id(), sequence)?
+        let result = client.accelerator().wait_for_end(client.id(), sequence)?;
+        // Each task imports other drivers' buffers anew, so their mappings must not pile up before the work frees the tasks.
+        client.accelerator().clean();
+        result
     })
     // Some tasks may have run, so the call cannot be restarted after a signal.
     .map_err(|error| if error == ERESTARTSYS { EINTR } else { error })
@@ -238,11 +234,13 @@ fn queue_first(dev: &Unguarded, task: &first::SubmitTask, file: &File) -> Result
     let client = file.inner();
     let (accelerator, id) = (client.accelerator(), client.id());
     accelerator.has_room(id, 1)?;
-    let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
+    let cost = job::cost(task.num_addresses);
+    let charge = accelerator.with_room(|| client.budget().charge(budget::Kind::Tasks, cost))?;
     let size = size_of::<first::MemHandle>();
     let entries = address_list(task.address_list, task.num_addresses, size, |record| {
         let address = first::MemHandle::from_bytes(record);
-        let object = gem::from_fd(dev, client.budget(), i32::try_from(address.handle).map_err(|_| EBADF)?)?;
+        let fd = i32::try_from(address.handle).map_err(|_| EBADF)?;
+        let object = accelerator.with_room(|| gem::from_fd(dev, client.budget(), fd))?;
         AddressEntry::new(gem::hold(object), address.offset, client.domain())
     })?;
     let deadline = match task.timeout {
@@ -323,7 +321,8 @@ fn queue_tasks(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result
         {
             return Err(EINVAL);
         }
-        let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
+        let cost = job::cost(task.num_addresses);
+        let charge = accelerator.with_room(|| client.budget().charge(budget::Kind::Tasks, cost))?;
         let stride = task.address_size as usize;
         let entries = address_list(task.addresses, task.num_addresses, stride, |record| {
             let address = queue::Address::from_bytes(record);

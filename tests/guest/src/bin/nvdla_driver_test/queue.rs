@@ -18,6 +18,7 @@ use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_uapi::queue::{MAX_QUEUED, MAX_TASKS};
 
 use crate::expect::{ensure, equal, first, refused, works, Test};
+use crate::removal::insert;
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_task_of_no_operations", empty),
@@ -34,6 +35,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_signal_ends_the_reading_of_a_long_task", signal_reading),
     ("a_submission_goes_on_after_a_signal_that_allows_it", restarted),
     ("tasks_of_a_client_have_a_budget", budget),
+    ("tasks_that_have_ended_leave_room_for_the_next", room),
 ];
 
 fn empty() -> Result<(), Failed> {
@@ -291,6 +293,27 @@ fn restarted() -> Result<(), Failed> {
     equal("the last task's number", result?.sequence, 3)?;
     ensure!(time > Duration::from_millis(20), "the submission took {time:?}, too short for a signal during it");
     Ok(())
+}
+
+/// The budget has room for one task and not for two. Each is submitted when the one before has ended.
+fn room() -> Result<(), Failed> {
+    insert("client_tasks_mib=1")?;
+    let result = (|| {
+        let node = first()?;
+        let timeline = Timeline::new()?;
+        let gate = timeline.fence(1)?;
+        let test_task = long(&node, 500)?;
+        for _ in 0..200 {
+            // The driver ends it without the device.
+            let sequence = test_task.submit(&node, Options { deadline_ns: 1, ..Options::default() })?.sequence;
+            equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)?;
+        }
+        let gated = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
+        test_task.submit(&node, gated)?;
+        refused("a second task", test_task.submit(&node, gated).map(|task| task.sequence), Errno::EBUSY)
+    })();
+    insert("")?;
+    result
 }
 
 /// The kernel memory of queued tasks is limited even if they are few, and is freed when they end.

@@ -483,6 +483,14 @@ fn import_budget() -> Result<(), Failed> {
         list.push(MemHandle { handle: foreign[0].as_raw_fd() as u32, reserved: 0, offset: 0 });
         refused("NVIDIA's submission", node.submit_first(&list, 0), Errno::ENOMEM)?;
         works(&first()?)?;
+        // Each of these submissions imports the buffer anew, and the budget has room for one import.
+        let node = first()?;
+        let test_task = TestTask::copies(&node, 1)?;
+        let (mut list, _fds) = test_task.exported(&node)?;
+        list.push(MemHandle { handle: foreign[0].as_raw_fd() as u32, reserved: 0, offset: 0 });
+        for _ in 0..200 {
+            node.submit_first(&list, 0)?;
+        }
     }
     insert("")
 }
