@@ -263,9 +263,15 @@ fn machine(
     let timer = if arguments.arch == Arch::X86 { " no_timer_check" } else { "" };
     let memory =
         if arguments.arch == Arch::Arm64 && !arguments.iommu { tree::limit(arguments.memory) } else { String::new() };
-    let poison = if arguments.checked { " page_poison=1" } else { "" };
+    // While the kernel identifies the processor, it clears the list of the processor's features for a moment, and interrupts are
+    // enabled. KASAN then does not know of the fifth level of page tables, and reports the address of an interrupt's structure.
+    let checks = match (arguments.checked, arguments.arch) {
+        (true, Arch::X86) => " page_poison=1 no5lvl",
+        (true, _) => " page_poison=1",
+        (false, _) => "",
+    };
     let options = format!(
-        "console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}{ports}{timer}{memory}{poison}"
+        "console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}{ports}{timer}{memory}{checks}"
     );
     command.arg("-append").arg(options);
     command.arg("-kernel").arg(kernel).arg("-initrd").arg(image);
