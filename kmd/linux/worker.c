@@ -138,9 +138,14 @@ void nvdla_worker_attach(struct nvdla_worker *worker)
 	queue_work(worker->queue, &worker->attach);
 }
 
-/* Moves the deadline to `ns` nanoseconds from now. */
+/*
+ * Moves the deadline to `ns` nanoseconds from now, or to an hour from now if that is earlier: the
+ * jiffies of a far deadline do not fit a long of 32 bits. A watchdog that expires before the deadline
+ * is armed again.
+ */
 void nvdla_worker_arm(struct nvdla_worker *worker, u64 ns)
 {
+	ns = min_t(u64, ns, 3600ULL * NSEC_PER_SEC);
 	mod_delayed_work(worker->queue, &worker->watchdog, nsecs_to_jiffies(ns) + 1);
 }
 
