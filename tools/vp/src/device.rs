@@ -89,12 +89,12 @@ struct Shared {
     masters: AtomicBool,
 }
 
-/// Locks a mutex even if it is poisoned, because it guards plain data.
 /// Whether nobody can shorten the file. Only a memory file can be sealed.
 fn keeps_its_length(file: &File) -> bool {
     fcntl(file, FcntlArg::F_GET_SEALS).is_ok_and(|seals| seals & SealFlag::F_SEAL_SHRINK.bits() != 0)
 }
 
+/// Locks a mutex even if it is poisoned, because it guards plain data.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
