@@ -14,11 +14,14 @@ use super::arch::Arch;
 use super::arguments::{Arguments, Suite};
 use super::direct::Access;
 use super::guest::Programs;
+use super::halt;
 use super::tree;
 use crate::command;
 
 /// The text that the guest prints on its console when the command has ended.
 const EXIT: &str = "nvdla-exit: ";
+/// The name of the socket of QEMU's monitor in the machine's folder.
+const MONITOR: &str = "monitor";
 /// How long the server may take to listen.
 const SERVER_START: Duration = Duration::from_secs(10);
 
@@ -62,6 +65,8 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
         }
         if !arguments.shell && start.elapsed() > limit {
             show(&console)?;
+            let servers = servers.iter().map(|server| server.0.id());
+            halt::explain(&work.join(MONITOR), kernel, running.0.id(), servers);
             bail!("the machine did not end within {} s", arguments.timeout);
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -226,7 +231,9 @@ fn machine(
 ) -> Result<Command> {
     let log = format!("file:{}", console.display());
     let mut command = emulator(qemu, arguments, "", [&log, "stdio"]);
-    if let Some(tree) = device_tree(qemu, image.parent().context("the image has no folder")?, arguments)? {
+    let work = image.parent().context("the image has no folder")?;
+    command.arg("-monitor").arg(format!("unix:{},server=on,wait=off", work.join(MONITOR).display()));
+    if let Some(tree) = device_tree(qemu, work, arguments)? {
         command.arg("-dtb").arg(tree);
     }
     // The driver's tests inject errors at the ports above the devices. A port with INTx would share the devices' lines.
@@ -243,7 +250,6 @@ fn machine(
     }
     if arguments.intx {
         // Another device with an ordinary handler shares each interrupt line: lines repeat every four slots.
-        let work = image.parent().context("the image has no folder")?;
         command.arg("-fsdev").arg(format!("local,id=line,path={},security_model=none,readonly=on", work.display()));
         for device in 0..sockets.len() {
             let slot = tree::slot(device) + 4 * sockets.len().div_ceil(4);

@@ -17,6 +17,7 @@ mod direct;
 mod doctor;
 mod emulated;
 mod guest;
+mod halt;
 mod kernel;
 mod machine;
 mod test;
