@@ -473,6 +473,7 @@ impl Accelerator {
 
     /// Prepares for runtime suspend: the device has no task, and its clock is about to stop.
     pub(crate) fn rest(&self) {
+        self.state.lock().power.rest();
         self.interrupts.lock().set_accessible(false);
     }
 
@@ -495,7 +496,7 @@ impl Accelerator {
         let mut state = self.state.lock();
         state.in_reset = true;
         self.abort(&mut state, EIO);
-        self.rest();
+        self.interrupts.lock().set_accessible(false);
     }
 
     /// The reset of somebody else has ended: registers hold the values after reset. `asleep` says that the device is

@@ -71,6 +71,7 @@ extern "C" {
     fn nvdla_power_reach(power: *mut c_void, bits: u32) -> c_int;
     fn nvdla_power_reset(power: *mut c_void, held: bool) -> c_int;
     fn nvdla_power_isolate(power: *mut c_void);
+    fn nvdla_power_rest(power: *mut c_void);
     fn nvdla_power_connect(power: *mut c_void);
     fn nvdla_space_stop(dev: *mut bindings::device);
     fn nvdla_space_is_uncached(dev: *mut bindings::device) -> bool;
@@ -645,7 +646,14 @@ impl Power {
         unsafe { nvdla_power_isolate(self.0) };
     }
 
-    /// Enables bus mastering. The device must not be running anything.
+    /// Disables the interrupt's line, if it is one that other devices share, of a device whose registers are not accessed for a
+    /// while. [`Self::connect`] enables it.
+    pub(crate) fn rest(&self) {
+        // SAFETY: Valid as long as the device is bound.
+        unsafe { nvdla_power_rest(self.0) };
+    }
+
+    /// Enables bus mastering, and the interrupt. The device must not be running anything.
     pub(crate) fn connect(&self) {
         // SAFETY: Valid as long as the device is bound.
         unsafe { nvdla_power_connect(self.0) };

@@ -188,6 +188,7 @@ struct nvdla_power *nvdla_power_start(struct device *dev);
 int nvdla_power_reach(struct nvdla_power *power, u32 bits);
 int nvdla_power_reset(struct nvdla_power *power, bool held);
 void nvdla_power_isolate(struct nvdla_power *power);
+void nvdla_power_rest(struct nvdla_power *power);
 void nvdla_power_connect(struct nvdla_power *power);
 void nvdla_power_manage(struct nvdla_power *power, void *core);
 void nvdla_power_wake(struct device *dev);

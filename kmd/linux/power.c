@@ -282,6 +282,17 @@ void nvdla_power_isolate(struct nvdla_power *power)
 		pci_clear_master(to_pci_dev(power->dev));
 }
 
+/*
+ * No register is accessed until nvdla_power_connect(). An INTx line that is asserted without a cause, as
+ * behind a virtual machine's bus until the next access, would interrupt forever. Other interrupts are
+ * messages, or those of a device without a clock.
+ */
+void nvdla_power_rest(struct nvdla_power *power)
+{
+	if (!power->irq && dev_is_pci(power->dev))
+		nvdla_power_silence(power, true);
+}
+
 /* The device is idle: it may access memory, and raise interrupts. */
 void nvdla_power_connect(struct nvdla_power *power)
 {
