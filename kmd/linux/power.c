@@ -283,9 +283,9 @@ void nvdla_power_isolate(struct nvdla_power *power)
 }
 
 /*
- * No register is accessed until nvdla_power_connect(). An INTx line that is asserted without a cause, as
- * behind a virtual machine's bus until the next access, would interrupt forever. Other interrupts are
- * messages, or those of a device without a clock.
+ * No register is accessed until nvdla_power_connect(). An INTx line that is asserted without a
+ * cause, as behind a virtual machine's bus until the next access, would interrupt forever. Other
+ * interrupts are messages, or those of a device without a clock.
  */
 void nvdla_power_rest(struct nvdla_power *power)
 {

@@ -140,8 +140,8 @@ void nvdla_worker_attach(struct nvdla_worker *worker)
 
 /*
  * Moves the deadline to `ns` nanoseconds from now, or to an hour from now if that is earlier: the
- * jiffies of a far deadline do not fit a long of 32 bits. A watchdog that expires before the deadline
- * is armed again.
+ * jiffies of a far deadline do not fit a long of 32 bits. A watchdog that expires before the
+ * deadline is armed again.
  */
 void nvdla_worker_arm(struct nvdla_worker *worker, u64 ns)
 {

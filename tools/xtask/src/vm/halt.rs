@@ -19,10 +19,9 @@ const PROMPT: &str = "(qemu) ";
 
 /// Prints it.
 pub(super) fn explain(monitor: &Path, kernel: &Path, qemu: u32, servers: impl Iterator<Item = u32>) {
-    let name = |process: u32| fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    for process in [qemu].into_iter().chain(servers) {
+    for (name, process) in [("QEMU", qemu)].into_iter().chain(servers.map(|server| ("a model's server", server))) {
         if let Some(seconds) = computed(process) {
-            eprintln!("vm: {} has computed for {seconds:.1} s", name(process).trim());
+            eprintln!("vm: {name} has computed for {seconds:.1} s");
         }
     }
     let symbols = kernel.ancestors().find_map(|folder| fs::read_to_string(folder.join("System.map")).ok());
