@@ -48,7 +48,10 @@ pub(crate) fn state(to: &SeqFile, state: &State, now_ns: u64, doing: Option<&Fai
         Phase::Idle => "idle",
     };
     seq_print!(to, "state: {}\n", condition);
-    if let Some(running) = state.running() {
+    if let Some(job) = state.chosen() {
+        let (client, process, sequence) = (job.client, &job.process, job.sequence);
+        seq_print!(to, "next: client {} ({}) task {}, which waits for its domain\n", client, process, sequence);
+    } else if let Some(running) = state.running() {
         let job = &running.job;
         seq_print!(
             to,
