@@ -84,7 +84,7 @@ impl Lowering<'_> {
         let block = Block { output: (0, kernels), input: (0, source.map.extent) };
         let stages = self.stages(name, &numbers.stages, source.precision, target, Mode::Direct)?;
         for part in self.parts(name, conv, source, target, Mode::Direct, &[block])? {
-            let weights = self.packed(number, name, weights, &part)?;
+            let weights = self.packed(number, name, weights, kernels, &part)?;
             let layer = Layer { number, name, conv, numbers, source, constant, target };
             self.in_tiles(layer, &part, &stages, weights, None)?;
         }
@@ -92,24 +92,24 @@ impl Lowering<'_> {
     }
 
     /// The pixels of a tensor in the order of weights.
-    fn packed(&mut self, number: usize, name: &str, view: &View, part: &Part) -> Result<Cube, Error> {
+    fn packed(&mut self, number: usize, name: &str, view: &View, kernels: u32, part: &Part) -> Result<Cube, Error> {
         let too_large = |_| Error::unsupported(name, "its weights exceed 32-bit sizes");
         let size = u32::try_from(part.weight_bytes()).map_err(too_large)?;
         let geometry = Geometry::of(self.config, view.precision);
-        let (atom, elements) = (view.atoms.bytes() as u32, view.atoms.elements() as u32);
-        let (channels, kernels) = (view.map.extent, view.height * view.width);
-        let surfaces = view.atoms.surfaces(channels as usize) as u32;
-        let in_lines = view.height == 1 || view.line_stride == view.width * atom;
-        let whole = channels == surfaces * elements;
+        let View { height, width, atoms, .. } = *view;
+        let channels = view.map.extent as usize;
+        let (filled, surfaces) = (atoms.filled(channels), atoms.surfaces(channels) as u32);
+        let in_lines = height == 1 || u64::from(view.line_stride) == atoms.packed_strides(width, height)[0];
+        let whole = channels == filled;
         let buffer = &self.program.buffers[view.buffer];
         if surfaces == 1 && in_lines && whole && view.offset + size <= buffer.size {
             return Ok(part.cube(Base::Buffer(view.buffer), view.offset, size));
         }
         self.program.buffers.push(Buffer {
             name: format!("{name}.weights"),
-            channels: elements,
+            channels: filled as u32,
             height: 1,
-            width: size.div_ceil(atom),
+            width: kernels,
             format: Format::Feature,
             precision: view.precision,
             line_stride: size,
@@ -121,37 +121,45 @@ impl Lowering<'_> {
         let scratch = self.program.buffers.len() - 1;
         let plain = self.stages(name, &Stages::default(), view.precision, view, Mode::Direct)?;
         // The elements behind the last channel become 0.
-        let last = if whole { None } else { Some(self.masked(name, view, channels % elements)?) };
+        let kept = channels - atoms.channels(surfaces as usize - 1);
+        let last = if whole { None } else { Some(self.masked(name, view, kept)?) };
         // Surfaces of a block, and kernels of a group. All kernels of one block are one behind another.
-        let per_block = (geometry.cube_channels / elements).clamp(1, surfaces);
+        let per_block = (atoms.surfaces(geometry.cube_channels as usize) as u32).clamp(1, surfaces);
         let group = if per_block == surfaces { kernels } else { geometry.group_kernels };
         // Blocks of one surface are copied together.
         let at_once = if per_block == 1 { surfaces } else { per_block };
-        let from = self.walk(view);
+        let pixels = self.walk(view);
+        // The places of a kernel's atom in both orders.
+        let packed = |kernel: u32, surface: u32| part.weight_offset(kernel, atoms.channels(surface as usize) as u32);
+        let plane = view.layout();
+        let stored = |kernel: u32, surface: u32| {
+            let [line, column] = [kernel / width, kernel % width].map(|at| at as usize);
+            view.offset + plane.atom_offset(0, surface as usize, line, column) as u32
+        };
         for first in (0..kernels).step_by(group as usize) {
-            let count = group.min(kernels - first);
+            let end = kernels.min(first + group);
             for block in (0..surfaces).step_by(at_once as usize) {
                 let own = at_once.min(surfaces - block);
-                let (line, pixel) = if per_block == 1 { (count * atom, atom) } else { (atom, own * atom) };
-                let into = (first * surfaces + count * block) * atom;
                 let mut at = first;
-                while at < first + count {
-                    let in_line = if in_lines { kernels } else { view.width - at % view.width };
-                    let run = in_line.min(first + count - at);
-                    let start = from.offset + at / view.width * from.line + at % view.width * from.pixel;
-                    let masked = u32::from(last.is_some() && block + own == surfaces);
-                    let mut copied = |setup: &SdpSetup, skipped: u32, lines: u32| {
-                        let offset = start + (block + skipped) * from.surface;
-                        let from = Strides { offset, line: from.surface, surface: lines * from.surface, ..from };
-                        let offset = into + (at - first) * pixel + skipped * line;
-                        let into = Strides { buffer: scratch, offset, surface: lines * line, line, pixel };
+                while at < end {
+                    let in_line = if in_lines { kernels } else { width - at % width };
+                    let run = in_line.min(end - at);
+                    let mut copied = |setup: &SdpSetup, surface: u32, lines: u32| {
+                        let start = packed(at, surface);
+                        let apart = |next: u32| next - start;
+                        let from = Strides { offset: stored(at, surface), line: pixels.surface, surface: 0, ..pixels };
+                        let line = if lines > 1 { apart(packed(at, surface + 1)) } else { pixels.pixel };
+                        let pixel = if run > 1 { apart(packed(at + 1, surface)) } else { pixels.pixel };
+                        let into = Strides { buffer: scratch, offset: start, surface: 0, line, pixel };
                         self.walked(number, setup, from, into, [1, lines, run]);
                     };
-                    if own > masked {
-                        copied(&plain, 0, own - masked);
+                    let masked = last.as_ref().filter(|_| block + own == surfaces);
+                    let unmasked = own - u32::from(masked.is_some());
+                    if unmasked > 0 {
+                        copied(&plain, block, unmasked);
                     }
-                    if let Some(last) = last.as_ref().filter(|_| masked > 0) {
-                        copied(last, own - 1, 1);
+                    if let Some(last) = masked {
+                        copied(last, surfaces - 1, 1);
                     }
                     at += run;
                 }
@@ -161,12 +169,12 @@ impl Lowering<'_> {
     }
 
     /// SDP's functions that keep so many elements of an atom, and make the others 0.
-    fn masked(&mut self, name: &str, view: &View, kept: u32) -> Result<SdpSetup, Error> {
-        let elements = view.atoms.elements() as u32;
+    fn masked(&mut self, name: &str, view: &View, kept: usize) -> Result<SdpSetup, Error> {
+        let elements = view.atoms.elements();
         let one = one(view.precision);
         let factors = (0..elements).map(|element| if element < kept { one } else { 0 }).collect();
         let x1 = Some(X { mul: Some(Operand::Kernel(factors)), ..X::default() });
-        let atom = View { map: Map::dense(elements), ..view.clone() };
+        let atom = View { map: Map::dense(elements as u32), ..view.clone() };
         self.stages(name, &Stages { x1, ..Stages::default() }, view.precision, &atom, Mode::Direct)
     }
 }
