@@ -43,6 +43,9 @@ pub struct Measured {
 /// A value so far below the largest element of a softmax has a share of less than 1e-5 of the largest one.
 const NO_SHARE: f32 = 12.0;
 
+/// How far the values with a share reach, relative to all values, where those without saturate.
+const COARSE: f32 = 0.5;
+
 /// The tensors that only softmaxes read, and the values below which elements have no share.
 #[derive(Clone, Debug)]
 struct Shares {
@@ -236,8 +239,10 @@ impl Measured {
         let lows = self.shares.lows();
         for (k, range) in all.into_iter().enumerate() {
             if let Some(range) = range {
-                // What has no share need not be told apart, and saturates.
-                let low = lows.get(k).copied().flatten().map(|low| low.min(0.0)).filter(|&low| range.min < low);
+                // What has no share saturates where it would make the steps of the others coarse.
+                let reach = |low: f32| low.abs().max(range.max.abs());
+                let low = lows.get(k).copied().flatten().map(|low| low.min(0.0));
+                let low = low.filter(|&low| reach(low) < COARSE * reach(range.min));
                 ranges.set(TensorId(k), low.map_or(range, |low| Range::of(low, range.max)));
             }
             if let Some((sums, count)) = &self.sums[k] {
