@@ -129,19 +129,6 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Bytes of the weights.
-    pub(super) fn weight_bytes(&self) -> u64 {
-        self.weights.size()
-    }
-
-    /// The offset of a weight of a kernel of one element.
-    pub(super) fn weight_offset(&self, kernel: u32, channel: u32) -> u32 {
-        match &self.weights {
-            Weights::Direct(layout) => layout.offset(kernel, channel, 0, 0) as u32,
-            Weights::Image(_) | Weights::Winograd(_) => 0,
-        }
-    }
-
     /// The cube of its weights, or of what belongs to them.
     pub(super) fn cube(&self, base: Base, offset: u32, size: u32) -> Cube {
         let [channels, height, width] = self.kernel.map(|extent| extent as u16);

@@ -27,7 +27,7 @@ use crate::output::layout::Stored;
 use crate::passes::inputs::{component_order, Given};
 use crate::passes::place::Placed;
 use crate::schedule::cost::Cost;
-use crate::schedule::program::{Buffer, Cube, Emulated, Format, Program, StepInfo, Storage, Task, TensorScale};
+use crate::schedule::program::{Buffer, Cube, Emulated, Format, Program, StepInfo, Storage, TensorScale};
 use crate::schedule::stripes::Stripe;
 use crate::target::{Target, LARGEST_EXTENT};
 
@@ -104,7 +104,7 @@ impl Lowering<'_> {
             let channels = self.placed.extents[&root];
             let [_, height, width] = tensor.shape;
             let name = tensor.name.clone();
-            // Operations of its parts may have fewer channels ([`Lowering::step`]).
+            // Operations of its parts may have fewer channels ([`Program::fits`]).
             let most = u16::MAX.into();
             for (what, value, most) in [
                 ("width", width, LARGEST_EXTENT),
@@ -313,6 +313,7 @@ impl Lowering<'_> {
                 at += 1;
             }
         }
+        self.program.fits()?;
         Ok((self.program, self.warnings))
     }
 
@@ -379,26 +380,6 @@ impl Lowering<'_> {
 
     /// Adds the operations of a step.
     fn step(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
-        let count = |program: &Program| match program.tasks.last() {
-            Some(Task::Dla(operations)) => operations.len(),
-            _ => 0,
-        };
-        let first = count(&self.program);
-        self.operations(number, step, numbers)?;
-        let Some(Task::Dla(operations)) = self.program.tasks.last() else { return Ok(()) };
-        let units = operations[first.min(operations.len())..].iter().map(|operation| &operation.unit);
-        let channels = units.flat_map(|unit| [unit.source(), unit.target()]).map(|cube| u32::from(cube.channels)).max();
-        match channels.filter(|&channels| channels > LARGEST_EXTENT) {
-            Some(channels) => {
-                let name = &self.placed.net.tensors[step.output].name;
-                let reason = format!("number of channels {channels} is more than the hardware's {LARGEST_EXTENT}");
-                Err(Error::unsupported(name, reason))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn operations(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         match step.kind {
             Kind::Convolution(_) => self.convolution(number, step, numbers),
             Kind::Product => self.product(number, step, numbers),

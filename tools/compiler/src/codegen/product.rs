@@ -13,8 +13,8 @@
 //! SDP copies them there. A tensor of one surface is in the order of weights already.
 
 use nvdla_uapi::layout::align::Data;
-use nvdla_uapi::layout::bytes;
-use nvdla_uapi::layout::weight::Geometry;
+use nvdla_uapi::layout::weight::{Direct, Geometry};
+use nvdla_uapi::layout::{bytes, Extents};
 use nvdla_uapi::reg::values::Precision;
 
 use crate::codegen::convolution::{Block, Layer, Part};
@@ -93,12 +93,14 @@ impl Lowering<'_> {
 
     /// The pixels of a tensor in the order of weights.
     fn packed(&mut self, number: usize, name: &str, view: &View, kernels: u32, part: &Part) -> Result<Cube, Error> {
-        let too_large = |_| Error::unsupported(name, "its weights exceed 32-bit sizes");
-        let size = u32::try_from(part.weight_bytes()).map_err(too_large)?;
-        let geometry = Geometry::of(self.config, view.precision);
         let View { height, width, atoms, .. } = *view;
         let channels = view.map.extent as usize;
         let (filled, surfaces) = (atoms.filled(channels), atoms.surfaces(channels) as u32);
+        let geometry = Geometry::of(self.config, view.precision);
+        let layout = Direct::new(Extents::new(kernels, filled as u32, 1, 1), geometry)
+            .map_err(|error| Error::unsupported(name, error.to_string()))?;
+        let too_large = |_| Error::unsupported(name, "its weights exceed 32-bit sizes");
+        let size = u32::try_from(layout.size()).map_err(too_large)?;
         let in_lines = height == 1 || u64::from(view.line_stride) == atoms.packed_strides(width, height)[0];
         let whole = channels == filled;
         let buffer = &self.program.buffers[view.buffer];
@@ -130,7 +132,8 @@ impl Lowering<'_> {
         let at_once = if per_block == 1 { surfaces } else { per_block };
         let pixels = self.walk(view);
         // The places of a kernel's atom in both orders.
-        let packed = |kernel: u32, surface: u32| part.weight_offset(kernel, atoms.channels(surface as usize) as u32);
+        let packed =
+            |kernel: u32, surface: u32| layout.offset(kernel, atoms.channels(surface as usize) as u32, 0, 0) as u32;
         let plane = view.layout();
         let stored = |kernel: u32, surface: u32| {
             let [line, column] = [kernel / width, kernel % width].map(|at| at as usize);

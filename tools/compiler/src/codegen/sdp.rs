@@ -254,18 +254,8 @@ impl Lowering<'_> {
         let operands = setup.places.map(|place| match place {
             OperandSource::Registers => None,
             OperandSource::Constant(constant, stride) => {
-                let (first, count) = (part.channels.0 as usize, part.channels.1 as usize);
-                Some(Cube {
-                    base: Base::Constant(constant),
-                    offset: atoms.place(first).0 as u32 * stride,
-                    size: atoms.surfaces(count) as u32 * stride,
-                    width: 1,
-                    height: 1,
-                    channels: count as u16,
-                    line_stride: stride,
-                    surface_stride: stride,
-                    surfaces: atoms.surfaces(count) as u32,
-                })
+                let (first, count) = part.channels;
+                Some(per_channel(atoms, constant, stride, (first as usize, count as usize)))
             }
             OperandSource::Elements(constant) => {
                 let view = target.packed(atoms)?;
@@ -383,17 +373,9 @@ impl Lowering<'_> {
     pub(super) fn walked(&mut self, number: usize, setup: &SdpSetup, from: Strides, into: Strides, counts: [u32; 3]) {
         let SdpSetup { op, atoms, places } = setup;
         let operands = places.map(|place| match place {
-            OperandSource::Constant(constant, stride) => Some(Cube {
-                base: Base::Constant(constant),
-                offset: 0,
-                size: stride,
-                width: 1,
-                height: 1,
-                channels: atoms.elements() as u16,
-                line_stride: stride,
-                surface_stride: stride,
-                surfaces: 1,
-            }),
+            OperandSource::Constant(constant, stride) => {
+                Some(per_channel(*atoms, constant, stride, (0, atoms.elements())))
+            }
             _ => None,
         });
         let (atom, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
@@ -427,6 +409,22 @@ impl Lowering<'_> {
                 self.program.push(number, Unit::Sdp { op: Box::new(*op), source, operands, target });
             }
         }
+    }
+}
+
+/// A constant with operands for channels: the first one, and how many. `stride` is the bytes of an atom's.
+fn per_channel(atoms: Atoms, constant: usize, stride: u32, (first, count): (usize, usize)) -> Cube {
+    let surfaces = atoms.surfaces(count) as u32;
+    Cube {
+        base: Base::Constant(constant),
+        offset: atoms.place(first).0 as u32 * stride,
+        size: surfaces * stride,
+        width: 1,
+        height: 1,
+        channels: count as u16,
+        line_stride: stride,
+        surface_stride: stride,
+        surfaces,
     }
 }
 

@@ -189,6 +189,12 @@ fn greatest(function: &dyn Fn(f64) -> f64, [low, high]: [f32; 2]) -> f64 {
     values.filter(|value| value.is_finite()).fold(0.0, f64::max)
 }
 
+/// Whether nothing is known of a tensor's values.
+fn is_unknown(id: ir::TensorId, ranges: &Ranges, bounds: &[Bounds]) -> bool {
+    let (low, high) = bounds[id.0];
+    ranges.get(id).is_none() && !(low.is_finite() && high.is_finite())
+}
+
 /// The normalisations over channels, of whose values nothing is known.
 pub(crate) fn unknown_squares<'a>(
     graph: &'a Graph,
@@ -197,9 +203,7 @@ pub(crate) fn unknown_squares<'a>(
 ) -> impl Iterator<Item = (&'a ir::Node, Lrn)> {
     graph.nodes.iter().filter_map(move |node| {
         let ir::Op::Lrn { size, alpha, beta, bias } = node.op else { return None };
-        let (x, (low, high)) = (node.inputs[0], bounds[node.inputs[0].0]);
-        let unknown = ranges.get(x).is_none() && !(low.is_finite() && high.is_finite());
-        unknown.then_some((node, Lrn { size, alpha, beta, bias }))
+        is_unknown(node.inputs[0], ranges, bounds).then_some((node, Lrn { size, alpha, beta, bias }))
     })
 }
 
@@ -211,8 +215,6 @@ pub(crate) fn unknown_arguments<'a>(
 ) -> impl Iterator<Item = (&'a ir::Node, ir::Unary)> {
     graph.nodes.iter().filter_map(move |node| {
         let ir::Op::Unary(unary) = node.op else { return None };
-        let (x, (low, high)) = (node.inputs[0], bounds[node.inputs[0].0]);
-        let unknown = ranges.get(x).is_none() && !(low.is_finite() && high.is_finite());
-        (is_steep(unary) && unknown).then_some((node, unary))
+        (is_steep(unary) && is_unknown(node.inputs[0], ranges, bounds)).then_some((node, unary))
     })
 }

@@ -11,6 +11,9 @@ use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
+use crate::error::Error;
+use crate::target::LARGEST_EXTENT;
+
 /// The memory of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
@@ -560,6 +563,23 @@ impl Program {
             tasks: Vec::new(),
             pause: false,
         }
+    }
+
+    /// Refuses operations of more channels than a cube has. The emulator has no such limit.
+    pub(crate) fn fits(&self) -> Result<(), Error> {
+        let operations = self.tasks.iter().flat_map(|task| match task {
+            Task::Dla(operations) => &operations[..],
+            Task::Emulated(_) => &[],
+        });
+        for Operation { step, unit, .. } in operations {
+            for channels in [unit.source(), unit.target()].map(|cube| u32::from(cube.channels)) {
+                if channels > LARGEST_EXTENT {
+                    let reason = format!("number of channels {channels} is more than the hardware's {LARGEST_EXTENT}");
+                    return Err(Error::unsupported(&self.steps[*step].tensor, reason));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The name of its precision.

@@ -28,7 +28,7 @@ impl Pass<'_> {
     }
 
     /// The index of each element of a tensor of so many elements, where moves bring it.
-    fn moved_indices(&self, x: TensorId, moves: &[usize], elements: usize) -> Option<Vec<f32>> {
+    pub(super) fn moved_indices(&self, x: TensorId, moves: &[usize], elements: usize) -> Option<Vec<f32>> {
         let (mut of, mut values) = (self.graph.shape(x), indices(elements)?);
         for &m in moves {
             let to = self.graph.shape(self.output(m));

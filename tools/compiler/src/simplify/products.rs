@@ -4,7 +4,6 @@
 //! another, and joins the results. Each head is a part of the channels, and each result has channels that are joined, so that most of
 //! these moves need not be computed.
 
-use super::moves::indices;
 use super::pass::Pass;
 use crate::ir::{Op, TensorId};
 
@@ -57,13 +56,7 @@ impl Pass<'_> {
             return false;
         };
         let (pixels, plane): (usize, usize) = (pixels.iter().product(), plane.iter().product());
-        let Some(mut values) = indices(own * plane) else { return false };
-        let mut of = &from[..];
-        for &m in &moves {
-            let to = self.graph.shape(self.output(m));
-            values = crate::float::apply(&self.graph.nodes[m].op, &[(of, &values)], to);
-            of = to;
-        }
+        let Some(values) = self.moved_indices(x, &moves, own * plane) else { return false };
         let places = |place: &dyn Fn(usize, usize) -> usize| {
             let each = (0..channels).flat_map(|c| (0..pixels).map(move |at| (c, at)));
             values.iter().zip(each).all(|(&value, (c, at))| value as usize == place(c, at))

@@ -7,7 +7,7 @@ use super::super::product::product;
 use super::file::Operator;
 use super::reader::Reader;
 use super::value::{Operands, Value};
-use crate::ir::{Convolution, Op, Padding, TensorId};
+use crate::ir::{Convolution, Op, TensorId};
 
 impl Reader<'_> {
     /// The product of each line of a tensor with a constant matrix `[outputs, inputs]`.
@@ -25,10 +25,8 @@ impl Reader<'_> {
         let pixels = self.ordered(n, &pixels, true)?;
         let weights = self.reshape(n, weights, &[weights.shape[0], 1, 1, inputs])?;
         let weights = self.ordered(n, &weights, true)?;
-        let (kernel, padding) = ([1, 1], Padding::default());
-        let op = Convolution { group: 1, kernel, stride: [1, 1], dilation: [1, 1], padding };
         let operands: Vec<_> = [pixels.id, weights.id].into_iter().chain(bias).collect();
-        let id = self.emit(n, Op::Convolution(op), &operands)?;
+        let id = self.emit(n, Op::Convolution(Convolution::pointwise()), &operands)?;
         let product = self.value(id, true);
         let to = [outer, &product.shape[3..]].concat();
         self.reshape(n, &product, &to)
