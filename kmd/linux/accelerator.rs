@@ -321,7 +321,7 @@ impl Accelerator {
         charge: Charge,
     ) -> Result<KBox<Job>, Refusal> {
         let list = AddressList::new(entries);
-        Job::new(self.config(), client, list, deadline, charge, || self.settle()).inspect_err(|refusal| {
+        Job::new(self.config(), client, list, deadline, charge, |work| self.with_room(work)).inspect_err(|refusal| {
             // A trace event, so that a program that keeps submitting invalid tasks does not fill the log.
             if let Some(reason) = &refusal.reason {
                 trace::refused(&self.dev, client, number, Show(reason));

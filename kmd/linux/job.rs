@@ -279,23 +279,20 @@ pub(crate) fn cost(addresses: u32) -> u64 {
 impl Job {
     /// Copies and validates a task. After this no memory that the user can write is read again.
     ///
-    /// Fails with `EINTR` if a signal arrives. `charge` is the cost of its address list. `settle` frees the jobs that have ended, if
-    /// there is no room for this one.
+    /// Fails with `EINTR` if a signal arrives. `charge` is the cost of its address list. `with_room` calls its
+    /// argument, and once more if jobs that have ended left no room.
     pub(crate) fn new(
         config: &'static Config,
         client: u64,
         address_list: AddressList,
         deadline: Deadline,
         mut charge: Charge,
-        settle: impl Fn(),
+        with_room: impl Fn(&mut dyn FnMut() -> Result) -> Result,
     ) -> Result<KBox<Self>, Refusal> {
         let fence = Fence::new()?;
         let task = Task::parse(config, &address_list, |count| {
             let bytes = count as u64 * size_of::<Slot>() as u64;
-            charge.grow(bytes).or_else(|_| {
-                settle();
-                charge.grow(bytes)
-            })?;
+            with_room(&mut || charge.grow(bytes))?;
             Ok(Slots::new(count)?)
         });
         address_list.end_reads();
