@@ -355,6 +355,8 @@ fn queue_tasks(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result
     let worker = accelerator.worker()?;
     let raw: *mut bindings::drm_file = core::ptr::from_ref(file).cast_mut().cast();
     let first = jobs.oldest_mut().ok_or(EINVAL)?;
+    let fences = args.num_in_fences + args.num_in_syncs;
+    first.expect(fences as usize + implicit.len(), |work| accelerator.with_room(work))?;
     for_each_record(args.in_fences, args.num_in_fences as usize, size_of::<i32>(), |record| {
         first.wait_for(worker.watch(i32::from_ne_bytes(*record))?)
     })?;
@@ -418,6 +420,10 @@ impl Implicit {
             return Ok(());
         }
         Ok(self.0.push((object, write), GFP_KERNEL_ACCOUNT)?)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Calls `work` while the reservations are locked.

@@ -319,10 +319,20 @@ impl Job {
         Ok(KBox::write(place, job))
     }
 
-    /// Makes the task wait for a fence.
+    /// Makes room for as many fences to wait for, and charges the client with them. `with_room` is that of [`Self::new`]. It frees
+    /// jobs, so the caller holds no lock of a buffer.
+    pub(crate) fn expect(&mut self, fences: usize, with_room: impl Fn(&mut dyn FnMut() -> Result) -> Result) -> Result {
+        if fences != 0 {
+            let Self { charge, watches, .. } = self;
+            with_room(&mut || charge.grow(fences as u64 * WATCH_BYTES))?;
+            watches.reserve(fences, GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the task wait for a fence, for which there is room.
     pub(crate) fn wait_for(&mut self, watch: Watch) -> Result {
-        self.charge.grow(WATCH_BYTES)?;
-        Ok(self.watches.push(watch, GFP_KERNEL_ACCOUNT)?)
+        Ok(self.watches.push_within_capacity(watch)?)
     }
 
     /// Keeps the device active for the task.

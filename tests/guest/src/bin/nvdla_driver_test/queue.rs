@@ -2,7 +2,8 @@
 
 //! The queue of a client: order, limits, deadlines, waiting.
 
-use std::os::fd::AsRawFd;
+use std::fs;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,10 +13,10 @@ use nix::sys::pthread::{pthread_kill, pthread_self};
 use nix::sys::signal::{sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal};
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
-use nvdla_guest::node::{now_ns, Options};
-use nvdla_guest::system::meminfo;
+use nvdla_guest::node::{now_ns, Node, Options};
+use nvdla_guest::system::{meminfo, tracing, HANG};
 use nvdla_guest::test_task::{copying, TestTask};
-use nvdla_uapi::queue::{MAX_QUEUED, MAX_TASKS};
+use nvdla_uapi::queue::{MAX_IN_FENCES, MAX_QUEUED, MAX_TASKS};
 
 use crate::expect::{ensure, equal, first, refused, works, Test};
 use crate::removal::insert;
@@ -36,6 +37,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_submission_goes_on_after_a_signal_that_allows_it", restarted),
     ("tasks_of_a_client_have_a_budget", budget),
     ("tasks_that_have_ended_leave_room_for_the_next", room),
+    ("tasks_that_have_ended_leave_room_for_the_fences_of_the_next", room_for_fences),
 ];
 
 fn empty() -> Result<(), Failed> {
@@ -59,7 +61,7 @@ fn order() -> Result<(), Failed> {
         fences.push(submitted.fence.ok_or("no fence")?);
         test_tasks.push(test_task);
     }
-    equal("the last task's end", node.wait(40, 60)?, 0)?;
+    equal("the last task's end", node.wait(40, 120)?, 0)?;
     let mut last = 0;
     for (seed, (test_task, fence)) in test_tasks.iter_mut().zip(&fences).enumerate() {
         test_task.check(seed as u8)?;
@@ -104,7 +106,7 @@ fn full() -> Result<(), Failed> {
     timeline.advance(1)?;
     equal("the last task's end", node.wait(MAX_QUEUED.into(), 200)?, 0)?;
     equal("sequence of the next", test_task.submit(&node, Options::default())?.sequence, u64::from(MAX_QUEUED) + 1)?;
-    equal("its end", node.wait(u64::from(MAX_QUEUED) + 1, 60)?, 0)
+    equal("its end", node.wait(u64::from(MAX_QUEUED) + 1, 120)?, 0)
 }
 
 fn past() -> Result<(), Failed> {
@@ -112,8 +114,8 @@ fn past() -> Result<(), Failed> {
     let mut test_task = TestTask::copies(&node, 1)?;
     test_task.fill(1);
     let submitted = test_task.submit(&node, Options { deadline_ns: 1, out_fence: true, ..Options::default() })?;
-    equal("the task's end", node.wait(submitted.sequence, 60)?, -libc::ETIMEDOUT)?;
-    equal("its fence", fence::status(&submitted.fence.ok_or("no fence")?, 1000)?, -libc::ETIMEDOUT)?;
+    equal("the task's end", node.wait(submitted.sequence, 120)?, -libc::ETIMEDOUT)?;
+    equal("its fence", fence::end(&submitted.fence.ok_or("no fence")?)?, -libc::ETIMEDOUT)?;
     test_task.fill(2);
     equal("the next task's end", test_task.run(&node)?, 0)?;
     Ok(test_task.check(2)?)
@@ -131,7 +133,7 @@ fn wait_deadline() -> Result<(), Failed> {
     let start = Instant::now();
     refused("a wait", node.wait_until(sequence, now_ns() + 200_000_000), Errno::ETIMEDOUT)?;
     let waited = start.elapsed();
-    ensure!(waited >= Duration::from_millis(200) && waited < Duration::from_secs(2), "it waited {waited:?}");
+    ensure!(waited >= Duration::from_millis(200), "it waited {waited:?}");
     timeline.advance(1)?;
     equal("the task's end", node.wait_until(sequence, u64::MAX)?, 0)
 }
@@ -164,12 +166,10 @@ fn signal() -> Result<(), Failed> {
     let gate = timeline.fence(1)?;
     let test_task = TestTask::copies(&node, 1)?;
     let sequence = test_task.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
-    let start = Instant::now();
-    let result = interrupted(SaFlags::empty(), || node.wait(sequence, 20))?;
+    let result = interrupted(SaFlags::empty(), || node.wait(sequence, 120))?;
     refused("the wait", result, Errno::EINTR)?;
-    ensure!(start.elapsed() < Duration::from_secs(10), "the wait took {:?}", start.elapsed());
     timeline.advance(1)?;
-    equal("the task's end", node.wait(sequence, 60)?, 0)
+    equal("the task's end", node.wait(sequence, 120)?, 0)
 }
 
 /// The task must not run twice because of a call that is restarted after the signal.
@@ -233,7 +233,7 @@ fn just_ahead() -> Result<(), Failed> {
     for seed in 0..10 {
         test_task.fill(seed);
         let options = Options { deadline_ns: now_ns() + 5_000_000, ..Options::default() };
-        let end = node.wait(test_task.submit(&node, options)?.sequence, 20)?;
+        let end = node.wait(test_task.submit(&node, options)?.sequence, 120)?;
         // On a busy machine the deadline may pass before the task starts; then the task does not run.
         ensure!(end == 0 || end == -libc::ETIMEDOUT && test_task.is_untouched(), "a task ended with {end}");
     }
@@ -243,7 +243,7 @@ fn just_ahead() -> Result<(), Failed> {
 }
 
 /// A task of this many operations, which all copy the cube to the same place.
-fn long(node: &nvdla_guest::node::Node, operations: usize) -> Result<TestTask, Failed> {
+fn long(node: &Node, operations: usize) -> Result<TestTask, Failed> {
     let (mut net, bytes) = copying(node, 0)?;
     let shape = nvdla_guest::test_task::shape(node)?;
     for _ in 0..operations {
@@ -256,43 +256,48 @@ fn long(node: &nvdla_guest::node::Node, operations: usize) -> Result<TestTask, F
 fn signal_reading() -> Result<(), Failed> {
     let node = first()?;
     let test_task = long(&node, 30_000)?;
-    let start = Instant::now();
     // Several tasks, so that reading them takes longer than the signal needs on any machine.
     let many = [test_task.addresses.as_slice(); 64];
     let result = interrupted(SaFlags::empty(), || node.submit(&many, Options::default()))?;
-    let time = start.elapsed();
-    println!("reading ended after {time:?}");
     refused("the submission", result.map(|submitted| submitted.sequence), Errno::EINTR)?;
-    ensure!(time < Duration::from_secs(5), "it took {time:?}");
     refused("a wait for what was not queued", node.wait_until(1, 0), Errno::EINVAL)
 }
 
 /// Nothing is queued when a signal comes, so a handler that lets calls go on does not make a submission fail. The freezer of a
 /// sleeping machine interrupts in the same way.
 fn restarted() -> Result<(), Failed> {
-    let node = first()?;
-    let test_task = long(&node, 30_000)?;
+    let tracing = tracing().ok_or("the kernel has no trace events")?;
+    let event = tracing.join("events/nvdla/nvdla_submit/enable");
     let gates = Timeline::new()?;
     let gate = gates.fence(1)?;
-    let many = [test_task.addresses.as_slice(); 3];
-    let submit = || node.submit(&many, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() });
+    let options = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
     let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
     // SAFETY: the handler does nothing.
     unsafe { sigaction(Signal::SIGUSR1, &action)? };
     let thread = pthread_self();
-    let start = Instant::now();
-    let result = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(5));
-            pthread_kill(thread, Signal::SIGUSR1)
+    for round in 0..50 {
+        let node = first()?;
+        let test_task = long(&node, 30_000)?;
+        let many = [test_task.addresses.as_slice(); 3];
+        fs::write(tracing.join("trace"), "")?;
+        fs::write(&event, "1")?;
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(5));
+                pthread_kill(thread, Signal::SIGUSR1)
+            });
+            node.submit(&many, options)
         });
-        submit()
-    });
-    let time = start.elapsed();
-    println!("the submission took {time:?}");
-    equal("the last task's number", result?.sequence, 3)?;
-    ensure!(time > Duration::from_millis(20), "the submission took {time:?}, too short for a signal during it");
-    Ok(())
+        fs::write(&event, "0")?;
+        equal("the last task's number", result?.sequence, 3)?;
+        // The signal may also come before the call or after it.
+        let calls = fs::read_to_string(tracing.join("trace"))?.matches("nvdla_submit:").count();
+        if calls > 1 {
+            println!("round {round}: the call was begun {calls} times");
+            return Ok(());
+        }
+    }
+    Err("no signal came during a call".into())
 }
 
 /// The budget has room for one task and not for two. Each is submitted when the one before has ended.
@@ -304,13 +309,60 @@ fn room() -> Result<(), Failed> {
         let gate = timeline.fence(1)?;
         let test_task = long(&node, 500)?;
         for _ in 0..200 {
-            // The driver ends it without the device.
-            let sequence = test_task.submit(&node, Options { deadline_ns: 1, ..Options::default() })?.sequence;
-            equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)?;
+            ended(&node, &test_task, &[])?;
         }
         let gated = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
         test_task.submit(&node, gated)?;
         refused("a second task", test_task.submit(&node, gated).map(|task| task.sequence), Errno::EBUSY)
+    })();
+    insert("")?;
+    result
+}
+
+/// Submits a task that the driver ends without the device, and waits for its end.
+fn ended(node: &Node, test_task: &TestTask, in_fences: &[RawFd]) -> Result<(), Failed> {
+    let sequence = test_task.submit(node, Options { deadline_ns: 1, in_fences, ..Options::default() })?.sequence;
+    equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)
+}
+
+/// The budget has room for two tasks, and not for two and as many fences as a task may wait for. Each is submitted when the one before
+/// has ended.
+fn room_for_fences() -> Result<(), Failed> {
+    insert("client_tasks_mib=1")?;
+    let result = (|| {
+        let node = first()?;
+        let timeline = Timeline::new()?;
+        let gate = timeline.fence(1)?;
+        let fits = |operations| -> Result<bool, Failed> {
+            let node = first()?;
+            match long(&node, operations)?.submit(&node, Options { deadline_ns: 1, ..Options::default() }) {
+                Ok(_) => Ok(true),
+                Err(Errno::EBUSY) => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        };
+        let (mut most, mut too_many) = (1, 30_000);
+        while too_many - most > 1 {
+            let middle = usize::midpoint(most, too_many);
+            *(if fits(middle)? { &mut most } else { &mut too_many }) = middle;
+        }
+        // What a task costs beside its operations is less than the operations that are left out here.
+        let test_task = long(&node, most / 2 - 4)?;
+        println!("a task of {most} operations fits");
+        let gated = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
+        let held = test_task.submit(&node, gated)?.sequence;
+        let all = [gate.as_raw_fd(); MAX_IN_FENCES as usize];
+        let more = test_task.submit(&node, Options { in_fences: &all, ..Options::default() });
+        refused("a second task with all fences", more.map(|task| task.sequence), Errno::EBUSY)?;
+        timeline.advance(1)?;
+        let sequence = test_task.submit(&node, Options { deadline_ns: 1, ..gated })?.sequence;
+        equal("the second task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)?;
+        equal("the first task's end", node.wait(held, 120)?, 0)?;
+        for _ in 0..200 {
+            ended(&node, &test_task, &[])?;
+            ended(&node, &test_task, &all)?;
+        }
+        Ok(())
     })();
     insert("")?;
     result
@@ -343,7 +395,7 @@ fn budget() -> Result<(), Failed> {
     drop(node);
     drop(timeline);
     let start = Instant::now();
-    while meminfo("MemAvailable")? + (16 << 10) < before && start.elapsed() < Duration::from_secs(10) {
+    while meminfo("MemAvailable")? + (16 << 10) < before && start.elapsed() < HANG {
         std::thread::sleep(Duration::from_millis(50));
     }
     let after = meminfo("MemAvailable")?;
