@@ -3,12 +3,18 @@
  * Makes a platform device of an NVDLA on PCI, so that the platform driver's probe runs on a machine without a device tree:
  * the registers are BAR 0, the SRAM is BAR 4 if there is one, the interrupt is the PCI function's. It is inserted before nvdla.ko, which then finds no PCI
  * device that is free, and a platform device of its name.
+ *
+ * The SRAM begins in the middle of a page, as an SRAM that is aligned to 4 KiB does on a kernel with larger pages. The driver must use
+ * the whole pages inside, at their own addresses.
  */
 
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
 #include <linux/pci.h>
 #include <linux/platform_device.h>
+
+/* Bytes between the beginning of BAR 4 and that of the SRAM. */
+#define BRIDGE_SKIP (PAGE_SIZE / 2)
 
 static int bridge_probe(struct pci_dev *pci, const struct pci_device_id *id)
 {
@@ -37,7 +43,8 @@ static int bridge_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	info.res = resources;
 	info.num_res = 2;
 	if (pci_resource_len(pci, 4)) {
-		resources[2] = DEFINE_RES_MEM_NAMED(pci_resource_start(pci, 4), pci_resource_len(pci, 4), "sram");
+		resources[2] = DEFINE_RES_MEM_NAMED(pci_resource_start(pci, 4) + BRIDGE_SKIP,
+						    pci_resource_len(pci, 4) - BRIDGE_SKIP, "sram");
 		info.num_res = 3;
 	}
 	device = platform_device_register_full(&info);

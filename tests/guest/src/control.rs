@@ -7,12 +7,16 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use crate::system::HANG;
+
 const MAGIC: u32 = 0x5056_564e;
 const SIZE: usize = 0x1000;
+/// How long a page is searched for that is not found. The device may be reset meanwhile, and it may not reach the page.
+const SEARCH: Duration = Duration::from_secs(1);
 
 /// A word of the window that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,16 +75,19 @@ pub struct Lines {
     pub high: bool,
 }
 
-/// Waits until `so` returns true or half a second has passed, and returns the last result of `so`. While the driver resets the
-/// device, the window does not answer: reads are invalid and writes have no effect.
-fn until(mut so: impl FnMut() -> bool) -> bool {
-    for _ in 0..500 {
+/// Waits until `so` returns true or `limit` has passed, and returns the last result of `so`. While the driver resets the device, the
+/// window does not answer: reads are invalid and writes have no effect.
+fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    loop {
         if so() {
             return true;
         }
+        if begin.elapsed() > limit {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
-    false
 }
 
 /// Prevents other programs from using the words of the search for a page. Only one program can bind a socket name, and the name
@@ -110,7 +117,7 @@ impl Control {
         let file = File::options().read(true).write(true).open(function.join("resource2"))?;
         let translated = crate::system::is_translated(device);
         let control = Self { window: MmapOptions::new().len(SIZE).map_raw(&file)?, translated };
-        if until(|| control.read(0) == MAGIC) {
+        if until(HANG, || control.read(0) == MAGIC) {
             Ok(control)
         } else {
             Err(io::Error::other(format!("the control window begins with {:#x}", control.read(0))))
@@ -134,7 +141,7 @@ impl Control {
 
     /// Writes a word whose reads return the written value.
     fn put(&self, offset: usize, value: u32) {
-        until(|| {
+        until(HANG, || {
             self.write(offset, value);
             self.read(offset) == value
         });
@@ -162,10 +169,10 @@ impl Control {
     /// Waits until the device has started an operation since its number of starts was `before`. Behind an IOMMU a task is started
     /// some time after its submission, because a work first attaches the client's domain.
     pub fn until_started(&self, before: u32) -> io::Result<()> {
-        let begin = std::time::Instant::now();
+        let begin = Instant::now();
         while self.counts().starts == before {
-            if begin.elapsed() > Duration::from_secs(60) {
-                return Err(io::Error::other("the device has started nothing for a minute"));
+            if begin.elapsed() > HANG {
+                return Err(io::Error::other("the device has started nothing for two minutes"));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -215,7 +222,7 @@ impl Control {
             self.put(0x40 + 4 * index, word);
         }
         let mut found = u64::MAX;
-        until(|| {
+        until(SEARCH, || {
             self.write(0x50, 1);
             found = u64::from(self.read(0x54)) | u64::from(self.read(0x58)) << 32;
             // During a reset the window reads all ones or zeros, and a reset may begin or end between any two reads.

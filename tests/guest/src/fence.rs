@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
 use crate::drm::{call, read_write, Result};
+use crate::system::HANG;
 
 /// `struct sync_fence_info`.
 #[derive(Clone, Copy, Default)]
@@ -63,6 +64,12 @@ pub fn info(fd: RawFd) -> Result<Info> {
 pub fn poll_ms(fd: BorrowedFd<'_>, milliseconds: u16) -> Result<bool> {
     let mut list = [PollFd::new(fd, PollFlags::POLLIN)];
     Ok(poll(&mut list, PollTimeout::from(milliseconds))? == 1)
+}
+
+/// Waits until the fence has signalled, and returns its status; 0 if it hangs.
+pub fn end(fd: &OwnedFd) -> Result<i32> {
+    poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], PollTimeout::try_from(HANG).unwrap_or(PollTimeout::MAX))?;
+    Ok(info(fd.as_raw_fd())?.status)
 }
 
 /// Waits at most `milliseconds` for the fence, and returns its status.

@@ -289,6 +289,14 @@ pub fn bind(device: &Path) -> io::Result<()> {
     fs::write(driver_file(device, "bind"), bus_name(device))
 }
 
+/// How long something may take that must happen. It is far above what it takes on a loaded machine, and ends a test that hangs.
+pub const HANG: Duration = Duration::from_secs(120);
+
+/// Whether the machine's clock counts instructions (`cargo xtask vm --instructions`).
+pub fn counts_instructions() -> bool {
+    std::env::var_os("NVDLA_CLOCK").is_some_and(|clock| clock == "instructions")
+}
+
 /// Waits for the node of a device in `/sys`.
 pub fn node_of(device: &Path) -> io::Result<PathBuf> {
     let start = Instant::now();
@@ -302,7 +310,7 @@ pub fn node_of(device: &Path) -> io::Result<PathBuf> {
         if let Some(node) = node {
             return Ok(node);
         }
-        if start.elapsed() > Duration::from_secs(10) {
+        if start.elapsed() > HANG {
             return Err(io::Error::other(format!("{} has no node", device.display())));
         }
         sleep(Duration::from_millis(5));

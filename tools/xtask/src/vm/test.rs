@@ -71,6 +71,9 @@ impl Suite {
                     arguments.config.push(other.to_string());
                 }
                 arguments.server.push("--control".to_string());
+                if arguments.instructions {
+                    arguments.environment.push(("NVDLA_CLOCK".into(), "instructions".into()));
+                }
                 let reference = reference(checkout);
                 if reference.is_dir() {
                     share(arguments, &reference.canonicalize()?, &["loadables-hostile"]);

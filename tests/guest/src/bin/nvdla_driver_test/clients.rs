@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{Node, Options};
-use nvdla_guest::system::{allow_files, has_kmemleak, meminfo, Group};
+use nvdla_guest::system::{allow_files, counts_instructions, has_kmemleak, meminfo, Group};
 use nvdla_guest::test_task::TestTask;
 use nvdla_uapi::queue::Address;
 
@@ -87,7 +87,7 @@ fn devices_at_once() -> Result<(), Failed> {
 fn in_order(fences: &[(usize, OwnedFd)]) -> Result<Vec<usize>, Failed> {
     let mut order = Vec::new();
     for (client, fence) in fences {
-        equal("a fence", fence::status(fence, 30_000)?, 1)?;
+        equal("a fence", fence::end(fence)?, 1)?;
         order.push((fence::info(fence.as_raw_fd())?.timestamp_ns, *client));
     }
     order.sort_unstable();
@@ -204,7 +204,7 @@ fn not_urgent() -> Result<(), Failed> {
     })??;
     equal("a task that is not urgent", result.0, Ok(1))?;
     refused("an urgent task", result.1, Errno::EACCES)?;
-    equal("the task's end", node.wait(1, 20)?, 0)
+    equal("the task's end", node.wait(1, 120)?, 0)
 }
 
 /// The time of a client that opens the node, runs a task and closes the node: the shortest of many, because the load of the
@@ -221,12 +221,12 @@ fn visit(node: &Node) -> Result<Duration, Failed> {
     Ok(shortest)
 }
 
-/// Checks that a visit takes less than four times as long as without the others. On a loaded machine even the shortest times
-/// differ by a factor of two.
+/// Compares a visit with one without the others. Where the clock counts instructions, a visit must take less than four times as many.
+/// Elsewhere the times depend on the load of the machine and are only shown.
 fn unhindered(what: &str, node: &Node, alone: Duration) -> Result<(), Failed> {
     let among = visit(node)?;
     println!("a visit among {what}: {} us, alone {} us", among.as_micros(), alone.as_micros());
-    ensure!(among < 4 * alone, "a visit takes {among:?} among {what}, and {alone:?} alone");
+    ensure!(among < 4 * alone || !counts_instructions(), "a visit takes {among:?} among {what}, and {alone:?} alone");
     Ok(())
 }
 
@@ -266,7 +266,7 @@ fn many_waiting() -> Result<(), Failed> {
     unhindered(&format!("{clients} clients that wait for a fence"), &node, alone)?;
     timeline.advance(1)?;
     for (other, sequence) in &others {
-        equal("the end of a task that has waited", other.wait(*sequence, 60)?, 0)?;
+        equal("the end of a task that has waited", other.wait(*sequence, 120)?, 0)?;
     }
     Ok(())
 }
@@ -283,7 +283,7 @@ fn closing() -> Result<(), Failed> {
     }
     drop((test_task, node));
     for fence in &fences {
-        equal("a cancelled task's fence", fence::status(fence, 5000)?, -libc::ECANCELED)?;
+        equal("a cancelled task's fence", fence::end(fence)?, -libc::ECANCELED)?;
     }
     timeline.advance(1)?;
     let node = first()?;
@@ -304,8 +304,8 @@ fn closing_running() -> Result<(), Failed> {
     control.until_started(starts)?;
     drop((test_task, node));
     // A task without a fault may end normally, because ending it early would cost all clients a reset.
-    equal("the running task's fence", fence::status(&fences[0], 5000)?, 1)?;
-    equal("the queued task's fence", fence::status(&fences[1], 5000)?, -libc::ECANCELED)?;
+    equal("the running task's fence", fence::end(&fences[0])?, 1)?;
+    equal("the queued task's fence", fence::end(&fences[1])?, -libc::ECANCELED)?;
     equal("resets", control.counts().resets - resets, 0)?;
     control.set(Knob::Delay, 0);
     let node = first()?;
@@ -316,6 +316,9 @@ fn closing_running() -> Result<(), Failed> {
 }
 
 /// Starts a child in a role, kills it during a call, and checks that another client's task runs.
+///
+/// That the child's tasks are cancelled, and not waited for, is seen by what the device starts afterwards, and by why its last task was
+/// ended.
 fn kill(part: &str, arrange: impl FnOnce(&Control)) -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
@@ -327,15 +330,22 @@ fn kill(part: &str, arrange: impl FnOnce(&Control)) -> Result<(), Failed> {
     std::thread::sleep(Duration::from_millis(30));
     ensure!(child.try_wait()?.is_none(), "the program ended by itself");
     child.kill()?;
-    let begin = Instant::now();
     child.wait()?;
-    ensure!(begin.elapsed() < Duration::from_secs(3), "the program took {:?} to die", begin.elapsed());
+    // The program's file is closed by now.
+    let at_death = control.counts().starts;
     control.set(Knob::Delay, 0);
     let mut test_task = TestTask::copies(&node, 2)?;
     test_task.fill(77);
-    let begin = Instant::now();
-    equal("another client's task", test_task.run(&node)?, 0)?;
-    ensure!(begin.elapsed() < Duration::from_secs(5), "another client's task took {:?}", begin.elapsed());
+    let sequence = test_task.submit(&node, Options { deadline_ns: u64::MAX, ..Options::default() })?.sequence;
+    equal("another client's task", node.wait(sequence, 120)?, 0)?;
+    // One task of the program may have been next already.
+    let more = control.counts().starts - at_death;
+    ensure!(more <= 3, "{more} operations were started after the program's end instead of 2");
+    let state = node.state()?;
+    ensure!(
+        !state.contains("last failure: the deadline passed"),
+        "the program's task ran until its deadline:\n{state}"
+    );
     Ok(test_task.check(77)?)
 }
 
@@ -374,14 +384,11 @@ fn small_group() -> Result<(), Failed> {
     }
     let held = reader.join().map_err(|_| "the reader panicked")?;
     println!("it took {} kB, its group had {} kB; it was refused more: {held}", taken >> 10, most >> 10);
-    let start = Instant::now();
     equal("another client's task", TestTask::copies(&node, 2)?.run(&node)?, 0)?;
-    let time = start.elapsed();
     child.kill()?;
     child.wait()?;
     ensure!(most > LIMIT / 4, "its group had no more than {} kB: what it queued was not counted", most >> 10);
     ensure!(taken < LIMIT + TOLERANCE, "it made the kernel hold {} kB", taken >> 10);
-    ensure!(time < Duration::from_secs(2), "another client's task took {time:?}");
     Ok(())
 }
 

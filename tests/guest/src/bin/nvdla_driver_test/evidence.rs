@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use nvdla_guest::node::Node;
-use nvdla_guest::system::{bind, node_of, unbind};
+use nvdla_guest::system::{bind, node_of, unbind, HANG};
 use nvdla_uapi::dump::{self, kind};
 
 use crate::expect::{ensure, equal, first};
@@ -48,7 +48,7 @@ impl Dump {
     /// Waits for the only dump, and removes it.
     pub(crate) fn take() -> Result<Self, Failed> {
         let start = Instant::now();
-        while files().is_empty() && start.elapsed() < Duration::from_secs(5) {
+        while files().is_empty() && start.elapsed() < HANG {
             std::thread::sleep(Duration::from_millis(20));
         }
         let [data] = files().try_into().map_err(|found| format!("the dumps are {found:?}"))?;

@@ -34,7 +34,7 @@ fn out() -> Result<(), Failed> {
     equal("its driver", info.driver.as_str(), "nvdla")?;
     ensure!(!poll_ms(fence.as_fd(), 20)?, "it is readable before the task has started");
     timeline.advance(1)?;
-    ensure!(poll_ms(fence.as_fd(), 10_000)?, "it is not readable after ten seconds");
+    ensure!(poll_ms(fence.as_fd(), 60_000)?, "it is not readable after a minute");
     let info = fence::info(fence.as_raw_fd())?;
     equal("its status", info.status, 1)?;
     ensure!(info.timestamp_ns > 0, "it has no time");
@@ -53,7 +53,7 @@ fn waits() -> Result<(), Failed> {
     std::thread::sleep(std::time::Duration::from_millis(50));
     ensure!(test_task.is_untouched(), "it ran before its fence");
     timeline.advance(1)?;
-    equal("the task's end", node.wait(sequence, 60)?, 0)?;
+    equal("the task's end", node.wait(sequence, 120)?, 0)?;
     Ok(test_task.check(8)?)
 }
 
@@ -69,7 +69,7 @@ fn every() -> Result<(), Failed> {
         ensure!(test_task.is_untouched(), "it ran after {number} of 64 fences");
         timeline.advance(1)?;
     }
-    equal("the task's end", node.wait(sequence, 60)?, 0)?;
+    equal("the task's end", node.wait(sequence, 120)?, 0)?;
     Ok(test_task.check(8)?)
 }
 
@@ -81,7 +81,7 @@ fn signalled() -> Result<(), Failed> {
     let test_task = TestTask::copies(&node, 1)?;
     let options = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
     let sequence = test_task.submit(&node, options)?.sequence;
-    equal("the task's end", node.wait(sequence, 60)?, 0)
+    equal("the task's end", node.wait(sequence, 120)?, 0)
 }
 
 fn fails() -> Result<(), Failed> {
@@ -94,9 +94,9 @@ fn fails() -> Result<(), Failed> {
     let submitted = test_task.submit(&node, options)?;
     // Closing a timeline fails its pending fences.
     drop(timeline);
-    let status = node.wait(submitted.sequence, 60)?;
+    let status = node.wait(submitted.sequence, 120)?;
     equal("the task's end", status, -libc::ENOENT)?;
-    equal("its fence", fence::status(&submitted.fence.ok_or("no fence")?, 1000)?, status)?;
+    equal("its fence", fence::end(&submitted.fence.ok_or("no fence")?)?, status)?;
     ensure!(test_task.is_untouched(), "it ran");
     equal("the next task's end", test_task.run(&node)?, 0)?;
     Ok(test_task.check(1)?)
@@ -116,7 +116,7 @@ fn others_go_on() -> Result<(), Failed> {
         test_task.check(seed)?;
     }
     timeline.advance(1)?;
-    equal("the task's end", node.wait(sequence, 60)?, 0)
+    equal("the task's end", node.wait(sequence, 120)?, 0)
 }
 
 /// Each task waits for the previous one, on the other device.
@@ -133,7 +133,7 @@ fn chain() -> Result<(), Failed> {
     }
     ensure!(!poll_ms(gate.as_fd(), 20)?, "the last has ended before the first began");
     timeline.advance(1)?;
-    equal("the last one's fence", fence::status(&gate, 30_000)?, 1)?;
+    equal("the last one's fence", fence::end(&gate)?, 1)?;
     fences.push(gate);
     let mut last = 0;
     for fence in &fences[1..] {
@@ -151,7 +151,7 @@ fn outlives() -> Result<(), Failed> {
         drop(test_task.submit(&node, Options { out_fence: true, ..Options::default() })?.fence);
     }
     let submitted = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?;
-    equal("the task's end", node.wait(submitted.sequence, 60)?, 0)?;
+    equal("the task's end", node.wait(submitted.sequence, 120)?, 0)?;
     drop((test_task, node));
     equal("its fence", fence::info(submitted.fence.ok_or("no fence")?.as_raw_fd())?.status, 1)
 }

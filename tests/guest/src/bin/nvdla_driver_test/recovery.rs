@@ -14,7 +14,7 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::node::{Node, Options};
-use nvdla_guest::system::{bus_name, node_of, stay_awake, Messages};
+use nvdla_guest::system::{bus_name, node_of, stay_awake, Messages, HANG};
 use nvdla_guest::test_task::TestTask;
 
 use crate::edges::{die, master};
@@ -80,7 +80,7 @@ fn inject(device: &Path, fault: Fault) -> Result<(), Failed> {
         if lines.iter().any(|line| line.contains(&name) && line.contains("recovery successful")) {
             return Ok(());
         }
-        ensure!(start.elapsed() < Duration::from_secs(30), "the recovery has not ended, and the kernel said {lines:?}");
+        ensure!(start.elapsed() < HANG, "the recovery has not ended, and the kernel said {lines:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -116,8 +116,8 @@ fn running() -> Result<(), Failed> {
         let queued = test_task.submit(&node, Options::default())?.sequence;
         control.until_started(starts)?;
         inject(&device, fault)?;
-        equal("the running task's end", node.wait(running, 20)?, -libc::EIO)?;
-        equal("the queued task's end", node.wait(queued, 20)?, 0)?;
+        equal("the running task's end", node.wait(running, 120)?, -libc::EIO)?;
+        equal("the queued task's end", node.wait(queued, 120)?, 0)?;
         test_task.fill(5);
         equal("the next task's end", test_task.run(&node)?, 0)?;
         test_task.check(5)?;

@@ -14,7 +14,7 @@ use nvdla_guest::drm::{attach_fence, heap};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{nodes, Node, Options};
 use nvdla_guest::system::{
-    bind, failing_allocations, insert_module, is_platform, meminfo, node_of, remove_module, unbind, Messages,
+    bind, failing_allocations, insert_module, is_platform, meminfo, node_of, remove_module, unbind, Messages, HANG,
 };
 use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_runtime::device::{AddressEntry, Device as _, KernelDevice};
@@ -57,7 +57,7 @@ fn remove() -> Result<(), Failed> {
     loop {
         match remove_module() {
             Ok(()) => return Ok(()),
-            Err(error) if start.elapsed() > Duration::from_secs(5) => return Err(error.into()),
+            Err(error) if start.elapsed() > HANG => return Err(error.into()),
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     }
@@ -70,7 +70,8 @@ pub(crate) fn insert(parameters: &str) -> Result<(), Failed> {
     equal("nodes without the module", nodes(), Vec::new())?;
     insert_module(parameters)?;
     let start = Instant::now();
-    while nodes().len() < before.len() && start.elapsed() < Duration::from_secs(10) {
+    while nodes().len() < before.len() {
+        ensure!(start.elapsed() < HANG, "of {before:?} there are {:?} after the module was inserted", nodes());
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
@@ -107,11 +108,11 @@ fn longest() -> Result<(), Failed> {
         let test_task = TestTask::copies(&node, 1)?;
         for options in [FOREVER, Options::default()] {
             control.set(Knob::Hang, 1);
-            let start = Instant::now();
             let sequence = test_task.submit(&node, options)?.sequence;
-            equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
-            let time = start.elapsed();
-            ensure!(time >= Duration::from_millis(400) && time < Duration::from_secs(5), "it ran for {time:?}");
+            // The driver ends the task, which has no limit of its own.
+            equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)?;
+            let state = node.state()?;
+            ensure!(state.contains("last failure: the deadline passed"), "the task has not met its limit:\n{state}");
         }
         // If a client allows more time than the limit, the error names the limit.
         let mut device = KernelDevice::open(node.path())?;
@@ -137,7 +138,7 @@ fn longest() -> Result<(), Failed> {
         let control = Control::open(&node.device()?)?;
         let test_task = TestTask::copies(&node, 1)?;
         control.set(Knob::Delay, 500_000);
-        equal("a slow task's end", node.wait(test_task.submit(&node, FOREVER)?.sequence, 20)?, 0)?;
+        equal("a slow task's end", node.wait(test_task.submit(&node, FOREVER)?.sequence, 120)?, 0)?;
     }
     insert("")
 }
@@ -184,11 +185,10 @@ fn busy() -> Result<(), Failed> {
         let options = Options { out_fence: true, ..Options::default() };
         fences.push(test_task.submit(&node, options)?.fence.ok_or("no fence")?);
     }
-    let start = Instant::now();
     unbind(&device)?;
-    ensure!(start.elapsed() < Duration::from_secs(2), "unbinding took {:?}", start.elapsed());
-    let ends = fences.iter().map(|fence| fence::status(fence, 3000)).collect::<Result<Vec<_>, _>>()?;
+    let ends = fences.iter().map(fence::end).collect::<Result<Vec<_>, _>>()?;
     ensure!(ends.iter().all(|&end| end == 1 || end < 0), "fences: {ends:?}");
+    // The unbinding has not waited for the tasks that were queued.
     equal("the last one's fence", ends.last().copied(), Some(-libc::ENODEV))?;
     gone(&node, &test_task)?;
     control.set(Knob::Delay, 0);
@@ -206,12 +206,10 @@ fn waiting() -> Result<(), Failed> {
     // NVIDIA's submission waits for its own task, which is queued after that one.
     let (list, _fds) = test_task.exported(&node)?;
     let result = std::thread::scope(|scope| -> Result<_, Failed> {
-        let waiter = scope.spawn(|| node.wait(sequence, 15));
+        let waiter = scope.spawn(|| node.wait(sequence, 120));
         let submitter = scope.spawn(|| node.submit_first(&list, 0));
         std::thread::sleep(Duration::from_millis(200));
-        let start = Instant::now();
         unbind(&device)?;
-        ensure!(start.elapsed() < Duration::from_secs(3), "unbinding took {:?}", start.elapsed());
         let ends = [
             waiter.join().map_err(|_| "the waiter panicked")?,
             submitter.join().map_err(|_| "the submitter panicked")?.map(|()| 0),
@@ -234,20 +232,18 @@ fn other_waited_for() -> Result<(), Failed> {
     let gate = timeline.fence(1)?;
     let test_task = TestTask::copies(&node, 1)?;
     let sequence = test_task.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
-    let time = std::thread::scope(|scope| -> Result<_, Failed> {
-        let waiter = scope.spawn(|| node.wait(sequence, 10));
+    let waits = std::thread::scope(|scope| -> Result<_, Failed> {
+        let waiter = scope.spawn(|| node.wait(sequence, 120));
         std::thread::sleep(Duration::from_millis(200));
-        let start = Instant::now();
         unbind(&device)?;
-        let time = start.elapsed();
+        let waits = !waiter.is_finished();
         timeline.advance(1)?;
+        // An unbinding that waited for the waiter would end with the wait's limit.
         equal("the task's end", waiter.join().map_err(|_| "the waiter panicked")??, 0)?;
-        Ok(time)
+        Ok(waits)
     });
     back(&device)?;
-    let time = time?;
-    println!("unbinding took {time:?}");
-    ensure!(time < Duration::from_secs(3), "unbinding took {time:?}");
+    ensure!(waits?, "the wait ended before the other device was unbound");
     Ok(())
 }
 
@@ -256,7 +252,7 @@ fn other_read_for() -> Result<(), Failed> {
         let mut list = test_task.addresses.clone();
         list[0].handle = node.import(network)?;
         let sequence = node.submit(&[&list], Options::default())?.sequence;
-        equal("the task's end", node.wait(sequence, 60)?, 0)
+        equal("the task's end", node.wait(sequence, 120)?, 0)
     })
 }
 
@@ -289,7 +285,7 @@ fn delays_no_unbinding(submit: fn(&Node, &TestTask, RawFd) -> Result<(), Failed>
         std::thread::sleep(Duration::from_millis(300));
         let remover = scope.spawn(|| unbind(&device));
         let start = Instant::now();
-        while !remover.is_finished() && start.elapsed() < Duration::from_secs(10) {
+        while !remover.is_finished() && start.elapsed() < HANG {
             std::thread::sleep(Duration::from_millis(10));
         }
         let (waits, unbound) = (!submitter.is_finished(), remover.is_finished());
@@ -313,10 +309,9 @@ fn hung() -> Result<(), Failed> {
     control.set(Knob::Hang, 1);
     let fence = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?.fence.ok_or("no fence")?;
     control.until_started(starts)?;
-    let start = Instant::now();
     unbind(&device)?;
-    ensure!(start.elapsed() < Duration::from_secs(3), "unbinding took {:?}", start.elapsed());
-    equal("the task's fence", fence::status(&fence, 1000)?, -libc::ENODEV)?;
+    // The unbinding has not waited for the task's deadline.
+    equal("the task's fence", fence::end(&fence)?, -libc::ENODEV)?;
     drop((node, test_task));
     back(&device)
 }
@@ -330,7 +325,7 @@ fn gated() -> Result<(), Failed> {
     let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
     let fence = test_task.submit(&node, options)?.fence.ok_or("no fence")?;
     unbind(&device)?;
-    equal("the task's fence", fence::status(&fence, 1000)?, -libc::ENODEV)?;
+    equal("the task's fence", fence::end(&fence)?, -libc::ENODEV)?;
     // The fence that the task waited for signals after all waiters have gone.
     timeline.advance(1)?;
     drop((node, test_task));
@@ -417,7 +412,7 @@ fn taken_and_found(node: Node) -> Result<(), Failed> {
     fs::write(device.join("remove"), "1")?;
     // The mappings were removed, and are restored page by page, also if an IOMMU was removed with the device.
     equal("the first byte of a buffer", test_task.data()[0x2000], 9)?;
-    let end = fence::status(&fence, 1000)?;
+    let end = fence::end(&fence)?;
     ensure!(end == 1 || end == -libc::ENODEV, "the task's fence: {end}");
     gone(&node, &test_task)?;
     fs::write("/sys/bus/pci/rescan", "1")?;

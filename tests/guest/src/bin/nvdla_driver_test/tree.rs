@@ -14,7 +14,7 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob, Lines};
 use nvdla_guest::node::{Buffer, Node, Options};
-use nvdla_guest::system::{bind, is_platform, node_of, stay_awake, unbind, Messages};
+use nvdla_guest::system::{bind, is_platform, node_of, stay_awake, unbind, Messages, HANG};
 use nvdla_guest::test_task::TestTask;
 use nvdla_guest::tree::{clock_enables, dma_offset, names, reserved, supply, Reserved};
 use nvdla_uapi::queue::Address;
@@ -67,7 +67,7 @@ const RESTS: Lines = Lines { clock: false, supply: false, ..RUNS };
 fn rests(control: &Control) -> Result<(), Failed> {
     let start = std::time::Instant::now();
     while control.lines() != RESTS {
-        ensure!(start.elapsed() < std::time::Duration::from_secs(5), "the clock does not stop: {:?}", control.lines());
+        ensure!(start.elapsed() < HANG, "the clock does not stop: {:?}", control.lines());
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     Ok(())
@@ -82,7 +82,7 @@ fn clock() -> Result<(), Failed> {
         let sequence = test_task.submit(&node, Options::default())?.sequence;
         equal("the lines of a device with a task", control.lines(), RUNS)?;
         equal("the kernel's count", clock_enables(&device)?, 1)?;
-        equal("the task's end", node.wait(sequence, 20)?, 0)?;
+        equal("the task's end", node.wait(sequence, 120)?, 0)?;
         let cycles = node.usage("drm-cycles-dla")?;
         let rate = node.usage("drm-maxfreq-dla")?;
         let busy_ns = node.usage("drm-engine-dla")?;
@@ -176,7 +176,7 @@ fn hang() -> Result<(), Failed> {
         let test_task = TestTask::copies(&node, 1)?;
         let ended = met(&control, (Knob::Hang, 1), 200, |milliseconds| {
             let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
-            equal("the task's end", node.wait(sequence, 60)?, -libc::ETIMEDOUT)
+            equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)
         });
         let worked = works(&node);
         let resets = control.counts().resets - before;
