@@ -152,9 +152,13 @@ class Services(unittest.TestCase):
                 context.run()
                 right, count = right + (context.output(0).argmax() == number), count + 1
         command = [sys.executable, HERE.parent / "examples" / "ray_accuracy.py", LENET, folder.name, "--device", DEVICE, "--actors", "2"]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-        self.assertTrue(told[-1].startswith(f"{right} of {count} right"), told)
-        self.assertEqual(len(told) - 1, count - right)
+        ended = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(ended.returncode, 0, ended)
+        # Ray prints lines of its own among those of the program, on a slow machine that it waits for processors.
+        told = ended.stdout.splitlines()
+        wrong = [line for line in told if line.startswith(str(Path(folder.name).resolve()))]
+        summary = [line for line in told if line.startswith(f"{right} of {count} right")]
+        self.assertEqual((len(wrong), len(summary)), (count - right, 1), ended)
         self.assertEqual(count, 50)
 
     def test_manifests(self):
