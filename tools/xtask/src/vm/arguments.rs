@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// A folder of the host that is shared with the guest, read-only, at the same path
     #[arg(long = "share")]
     pub(super) shares: Vec<PathBuf>,
+    /// A folder with a Debian that debootstrap or mmdebstrap has made: the guest's /debian, which the command may change
+    #[arg(long, value_name = "DIR")]
+    pub(super) debian: Option<PathBuf>,
     /// Memory of the guest in MiB
     #[arg(long, default_value_t = 1024)]
     pub(super) memory: u32,

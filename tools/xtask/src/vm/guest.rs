@@ -199,6 +199,14 @@ pub(super) fn initramfs(
         "find -L . -print0 | cpio --quiet --null --create --dereference --format=newc --file='{}'",
         image.display()
     )))?;
+    if let Some(debian) = &arguments.debian {
+        // The kernel unpacks one archive after another. Here links stay links.
+        symlink(debian.canonicalize().with_context(|| format!("--debian {}", debian.display()))?, work.join("debian"))?;
+        command::run(Command::new("sh").current_dir(&work).arg("-c").arg(format!(
+            "find debian/ -xdev -print0 | cpio --quiet --null --create --format=newc >>'{}'",
+            image.display()
+        )))?;
+    }
     Ok(image)
 }
 

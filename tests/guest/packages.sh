@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The packages on a Debian in the virtual machine, run by `tools/xtask/package/machine`. Argument: the folder of the packages.
+#
+# A user who is in the group `nvdla` runs a network on the device, and one who is not is refused. Then the packages are removed.
+
+failed=0
+root=/debian
+
+# result NAME TEST...: whether the test holds.
+result() {
+    name=$1
+    shift
+    if "$@" >/tmp/log 2>&1; then
+        echo "test $name ... ok"
+    else
+        echo "test $name ... FAILED"
+        cat /tmp/log
+        failed=1
+    fi
+}
+
+on() { chroot $root /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C "$@"; }
+as() {
+    user=$1
+    shift
+    on setpriv --reuid "$user" --regid "$user" --init-groups "$@"
+}
+
+for folder in proc sys dev; do
+    mkdir -p $root/$folder
+    mount --bind /$folder $root/$folder
+done
+mount -t tmpfs run $root/run
+mkdir -p $root/packages
+cp "$1"/*.deb $root/packages
+
+installs() {
+    on sh -c 'dpkg -i /packages/*.deb' || return
+    on udevadm verify --no-summary /usr/lib/udev/rules.d/60-nvdla.rules || return
+    on useradd --groups nvdla member && on useradd other
+}
+
+# The rules give the node to the group, and a name to it.
+has_rules() {
+    on /usr/lib/systemd/systemd-udevd --daemon || return
+    on udevadm trigger --action=add && on udevadm settle --timeout=120 || return
+    ls -l $root/dev/nvdla/by-path/*-"$kind" || return
+    node=$(readlink -f $root/dev/nvdla/by-path/*-"$kind" | sed "s,^$root,,")
+    [ "$(on stat -L -c '%G %a' "$node")" = 'nvdla 660' ]
+}
+
+examples=/usr/share/doc/nvdla/examples
+runs() {
+    as "$1" nvdla run --device $device --loadable $examples/lenet.$config.nvdla --image $examples/seven.pgm
+}
+classifies() {
+    runs member >/tmp/output
+    status=$?
+    cat /tmp/output
+    [ $status = 0 ] && grep -A 1 '^output' /tmp/output | tail -n 1 | grep -q '^ *7 '
+}
+refuses() { ! runs other && ! grep -q '^output' /tmp/log; }
+examines() { as member nvdla doctor --device $device --config $config; }
+lists() { as member nvdla list; }
+
+config=nv_small
+case $NVDLA_DEVICE in
+    vfio:*) kind=vfio device=$NVDLA_DEVICE ;;
+    *) kind=render device=/dev/dri/renderD128 ;;
+esac
+result the_packages_are_installed installs
+result the_rules_give_the_device_to_the_group has_rules
+result a_member_of_the_group_runs_a_network classifies
+result a_member_of_the_group_examines_the_device examines
+result a_member_of_the_group_lists_devices lists
+result another_user_is_refused refuses
+removes() {
+    on sh -c 'dpkg --purge $(for package in /packages/*.deb; do dpkg-deb -f $package Package; done)' || return
+    ! on getent group nvdla && ! on test -e /usr/bin/nvdla && ! on test -e /usr/lib/udev/rules.d/60-nvdla.rules
+}
+result the_packages_are_removed removes
+exit $failed
