@@ -20,7 +20,7 @@ fn root() -> PathBuf {
 fn documents() -> Vec<(PathBuf, String)> {
     let root = root();
     let mut paths = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
-    for folder in ["docs", "docs/compiler", "docs/layouts"].map(|folder| root.join(folder)) {
+    for folder in ["docs", "docs/compiler", "docs/frameworks", "docs/layouts"].map(|folder| root.join(folder)) {
         let files = fs::read_dir(folder).expect("the documents").map(|entry| entry.expect("a document").path());
         paths.extend(files.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
     }

@@ -114,7 +114,8 @@ pub fn of_group(
         Port::new(bound, kind)
     };
     let ports = |bounds: &[Bound]| bounds.iter().map(port).collect::<Result<Vec<_>>>();
-    let header = Header::new(config.name, ports(&group.inputs)?, ports(&group.outputs)?, group.nodes.len());
+    let header =
+        Header::new(config.name, ports(&group.inputs)?, ports(&group.outputs)?, group.nodes.len(), group.pictures);
     Ok(Group { header, loadable: group.loadable })
 }
 

@@ -43,12 +43,19 @@ pub struct Header {
     pub outputs: Vec<Port>,
     /// The number of nodes of the model that it computes.
     pub nodes: usize,
+    /// The batch of its tensors, if its pictures do not depend on each other; else 1.
+    #[serde(default = "one")]
+    pub pictures: usize,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl Header {
-    /// Of a group with that many nodes.
-    pub fn new(configuration: &str, inputs: Vec<Port>, outputs: Vec<Port>, nodes: usize) -> Self {
-        Self { version: VERSION, configuration: configuration.to_owned(), inputs, outputs, nodes }
+    /// Of a group with that many nodes, whose tensors have that many independent pictures.
+    pub fn new(configuration: &str, inputs: Vec<Port>, outputs: Vec<Port>, nodes: usize, pictures: usize) -> Self {
+        Self { version: VERSION, configuration: configuration.to_owned(), inputs, outputs, nodes, pictures }
     }
 }
 
@@ -109,6 +116,8 @@ pub struct Runner {
     inputs: Vec<(usize, Port, f32)>,
     /// For each output of the node, the tensor; None for one that the group does not compute, because nothing reads it.
     outputs: Vec<Option<Port>>,
+    /// The batch of its tensors, if its pictures do not depend on each other and may have NaN; else 1.
+    pictures: usize,
     /// The time limit of a run.
     timeout: Option<Duration>,
     /// Contexts that no run uses. There are as many as runs at the same time.
@@ -133,7 +142,8 @@ impl Runner {
     ///
     /// If an input is missing, or the tensors are not those of the loadable.
     pub fn new(loaded: Loaded, inputs: &[String], outputs: &[String]) -> Result<Self> {
-        let Loaded { header: Header { inputs: given, outputs: computed, .. }, network, context, timeout } = loaded;
+        let Loaded { header, network, context, timeout } = loaded;
+        let Header { inputs: given, outputs: computed, pictures, .. } = header;
         let place = |port: Port| {
             let found = inputs.iter().position(|name| *name == port.tensor);
             let place = found.ok_or_else(|| Failure(format!("the node has no input \"{}\"", port.tensor)))?;
@@ -155,7 +165,14 @@ impl Runner {
             agrees(port, info.shape()).map(Some)
         };
         let outputs = outputs.iter().map(port).collect::<Result<Vec<_>>>()?;
-        Ok(Self { network, inputs, outputs, timeout, free: Mutex::new(vec![context]) })
+        // Integers are never NaN.
+        let half = context.inputs().all(|info| info.data_type == DataType::Half);
+        let mut ports = inputs.iter().map(|(_, port, _)| port).chain(outputs.iter().flatten());
+        let outermost = |port: &Port| {
+            port.shape.first() == Some(&pictures) && port.channels_last.is_none_or(|[batch, ..]| batch == pictures)
+        };
+        let pictures = if half && ports.all(outermost) { pictures } else { 1 };
+        Ok(Self { network, inputs, outputs, pictures, timeout, free: Mutex::new(vec![context]) })
     }
 
     /// The tensors that it reads, each with the number of the node's input.
@@ -172,19 +189,9 @@ impl Runner {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs the group with a node's inputs.
-    ///
-    /// # Errors
-    ///
-    /// If an input does not fit, or the device fails.
-    pub fn run(&self, tensors: &impl Tensors) -> Result<Times> {
-        let fail = |error: nvdla_runtime::session::Error| Failure(sentence(&error));
-        let waiting = self.free().pop();
-        let mut context = match waiting {
-            Some(context) => context,
-            None => self.network.context().map_err(fail)?,
-        };
-        let start = Instant::now();
+    /// Gives a context the inputs of a node, with zeros for the pictures that are `left`. Returns the pictures that have NaN.
+    fn give(&self, tensors: &impl Tensors, context: &mut Context, left: &[usize]) -> Result<Vec<usize>> {
+        let mut found = Vec::new();
         for (place, port, most) in &self.inputs {
             let (kind, bytes) = tensors.input(*place)?;
             if kind != port.kind {
@@ -193,16 +200,62 @@ impl Runner {
                     port.tensor, port.kind
                 )));
             }
-            port.read(bytes, *most, |values| context.set_input_f32(port.index, values))?.map_err(fail)?;
+            let set = |values: &mut [f32]| {
+                if self.pictures > 1 {
+                    for (k, picture) in values.chunks_exact_mut(port.elements() / self.pictures).enumerate() {
+                        if left.contains(&k) {
+                            picture.fill(0.0);
+                        } else if picture.iter().fold(false, |any, value| any | value.is_nan()) {
+                            found.push(k);
+                        }
+                    }
+                }
+                context.set_input_f32(port.index, values)
+            };
+            port.read(bytes, *most, set)?.map_err(fail)?;
         }
+        Ok(found)
+    }
+
+    /// Runs the group with a node's inputs.
+    ///
+    /// The device may compute the pictures of a batch as channels of one tensor, where a factor of 0 keeps them apart. That does not keep
+    /// NaN away from other pictures. If some pictures have NaN, a second run without them computes the others.
+    ///
+    /// # Errors
+    ///
+    /// If an input does not fit, or the device fails.
+    pub fn run(&self, tensors: &impl Tensors) -> Result<Times> {
+        let waiting = self.free().pop();
+        let mut context = match waiting {
+            Some(context) => context,
+            None => self.network.context().map_err(fail)?,
+        };
+        let start = Instant::now();
+        let spoiled = self.give(tensors, &mut context, &[])?;
         let inputs = start.elapsed().as_micros();
         // A context whose run has failed is not used again.
-        context.run_with(RunOptions { run_timeout: self.timeout, ..RunOptions::default() }).map_err(fail)?;
+        let options = || RunOptions { run_timeout: self.timeout, ..RunOptions::default() };
+        context.run_with(options()).map_err(fail)?;
+        let mut with_nan = Vec::new();
+        if !spoiled.is_empty() {
+            let all = self.outputs.iter().map(|port| port.as_ref().map(|port| context.output_f32(port.index)).transpose());
+            with_nan = all.collect::<std::result::Result<Vec<_>, _>>().map_err(fail)?;
+            self.give(tensors, &mut context, &spoiled)?;
+            context.run_with(options()).map_err(fail)?;
+        }
         let run = start.elapsed().as_micros() - inputs;
         for (place, port) in self.outputs.iter().enumerate() {
             match port {
                 Some(port) => tensors.output(place, &port.shape, |bytes| {
-                    port.write(context.output_f32(port.index).map_err(fail)?, bytes)
+                    let mut values = context.output_f32(port.index).map_err(fail)?;
+                    if let Some(Some(all)) = with_nan.get(place) {
+                        let one = values.len() / self.pictures;
+                        for picture in spoiled.iter().map(|k| k * one..(k + 1) * one) {
+                            values[picture.clone()].copy_from_slice(&all[picture]);
+                        }
+                    }
+                    port.write(values, bytes)
                 })?,
                 // A tensor all the same: a reader, which only a changed model can have, must not find none.
                 None => tensors.output(place, &[0], |_| Ok(()))?,
@@ -212,6 +265,10 @@ impl Runner {
         self.free().push(context);
         Ok(Times { inputs, run, outputs })
     }
+}
+
+fn fail(error: nvdla_runtime::session::Error) -> Failure {
+    Failure(sentence(&error))
 }
 
 /// Checks that a tensor has as many elements as the loadable's.

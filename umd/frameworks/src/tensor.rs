@@ -100,7 +100,7 @@ impl Port {
 
     /// Calls `with` with the real numbers of the loadable's tensor, in the order N, C, H, W. Numbers of 16 and 32 bits that are larger
     /// than `most` become that.
-    pub(crate) fn read<R>(&self, bytes: &[u8], most: f32, with: impl FnOnce(&[f32]) -> R) -> Result<R> {
+    pub(crate) fn read<R>(&self, bytes: &[u8], most: f32, with: impl FnOnce(&mut [f32]) -> R) -> Result<R> {
         let (needed, given) = (self.elements() * self.kind.bytes(), bytes.len());
         if needed != given {
             return Err(Failure(format!("\"{}\" has {given} bytes, the network needs {needed}", self.tensor)));
@@ -108,7 +108,7 @@ impl Port {
         let (scale, zero) = self.scale.map_or((1.0, 0.0), |(scale, zero)| (scale, zero as f32));
         let real = |integer: f32| (integer - zero) * scale;
         let limited = |value: f32| value.clamp(-most, most);
-        let values: Vec<f32> = match self.kind {
+        let mut values: Vec<f32> = match self.kind {
             Kind::Float32 => bytes.as_chunks().0.iter().map(|&bytes| limited(f32::from_ne_bytes(bytes))).collect(),
             Kind::Float16 => {
                 bytes.as_chunks().0.iter().map(|&bytes| limited(f16::from_ne_bytes(bytes).to_f32())).collect()
@@ -122,7 +122,10 @@ impl Port {
                 bytes.as_chunks().0.iter().map(|&bytes| limited(real(f32::from(u16::from_ne_bytes(bytes))))).collect()
             }
         };
-        Ok(if self.channels_last.is_some() { with(&self.bound().to_loadable(&values)) } else { with(&values) })
+        if self.channels_last.is_some() {
+            values = self.bound().to_loadable(&values).into_owned();
+        }
+        Ok(with(&mut values))
     }
 
     /// Writes the real numbers of the loadable's tensor as the model's elements.
@@ -177,7 +180,7 @@ mod tests {
         ] {
             for last in [false, true] {
                 let port = port(kind, &[1, 1, 3, 2], last, scale);
-                let values = port.read(&bytes, f32::INFINITY, <[f32]>::to_vec).unwrap();
+                let values = port.read(&bytes, f32::INFINITY, |values| values.to_vec()).unwrap();
                 let mut found = vec![0; bytes.len()];
                 port.write(values, &mut found).unwrap();
                 assert_eq!(found, bytes, "{port:?}");
@@ -198,7 +201,7 @@ mod tests {
     fn large_numbers_are_limited() {
         let numbers = [1e6, f32::NEG_INFINITY, 3.0, f32::NAN];
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
-        let found = port(Kind::Float32, &[4], false, None).read(&bytes, 65504.0, <[f32]>::to_vec).unwrap();
+        let found = port(Kind::Float32, &[4], false, None).read(&bytes, 65504.0, |values| values.to_vec()).unwrap();
         assert_eq!(found[..3], [65504.0, -65504.0, 3.0]);
         assert!(found[3].is_nan());
     }
@@ -207,7 +210,7 @@ mod tests {
     fn channels_that_are_last_come_first() {
         let port = port(Kind::Int8, &[1, 1, 3, 2], true, None);
         assert_eq!(
-            port.read(&[0, 1, 2, 3, 4, 5], f32::INFINITY, <[f32]>::to_vec).unwrap(),
+            port.read(&[0, 1, 2, 3, 4, 5], f32::INFINITY, |values| values.to_vec()).unwrap(),
             [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]
         );
     }

@@ -61,7 +61,7 @@ mod tests {
             channels_last: Some([1, 1, 2]),
             scale: Some((0.5, 3)),
         };
-        let header = Header::new("nv_small", vec![port.clone()], vec![port], 4);
+        let header = Header::new("nv_small", vec![port.clone()], vec![port], 4, 1);
         let group = Group { header, loadable: vec![0, 1, 0, 2] };
         let bytes = write(&group.header, &group.loadable).unwrap();
         assert_eq!(read(bytes.clone()).unwrap(), group);

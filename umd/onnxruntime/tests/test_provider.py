@@ -165,6 +165,25 @@ class Provider(unittest.TestCase):
         found = session(model, config="nv_full", min_nodes=0).run(None, x)
         np.testing.assert_allclose(found[0], np.sign(x["x"]) * 0.655, rtol=1e-2)
 
+    def test_no_number_in_one_picture_of_a_batch(self):
+        """NaN of a picture reaches what the processor makes NaN, and no other picture and no later run."""
+        for batch, channels, group in (3, 3, 1), (3, 8, 8), (2, 40, 2), (80, 1, 1):
+            b = models.Builder()
+            y = b.node("Relu", b.node("Conv", "x", b.weights(channels, channels // group, 3, 3), b.weights(channels),
+                                      pads=[1] * 4, group=group))
+            mean = b.node("GlobalAveragePool", b.conv(y, channels, 8))
+            model = b.model([("x", [batch, channels, 16, 16])],
+                            [(y, [batch, channels, 16, 16]), (mean, [batch, 8, 1, 1])])
+            one, x = session(model, config="nv_full", min_nodes=0), {"x": random(batch, channels, 16, 16)}
+            clean = one.run(None, x)
+            spoiled = {"x": x["x"].copy()}
+            spoiled["x"][1, 0, 7, 7] = np.nan
+            for found, right, before in zip(one.run(None, spoiled), expected(model, spoiled), clean, strict=True):
+                self.assertTrue(np.isnan(found[np.isnan(right)]).all())
+                np.testing.assert_array_equal(np.delete(found, 1, axis=0), np.delete(before, 1, axis=0))
+            for found, before in zip(one.run(None, x), clean, strict=True):
+                np.testing.assert_array_equal(found, before)
+
     def test_heads_with_the_channels_last(self):
         model, x = models.heads(), {"x": random(1, 8, 16, 16)}
         found = session(model, config="nv_full", min_nodes=0, dump_dir=self.folder).run(None, x)

@@ -19,6 +19,8 @@ pub struct Group {
     pub loadable: Vec<u8>,
     /// The compiler's report.
     pub report: Report,
+    /// The batch of its inputs and outputs, if no picture of an output depends on another picture of an input; else 1.
+    pub pictures: usize,
     /// Its time here and there.
     pub estimate: Estimate,
 }

@@ -42,6 +42,7 @@ mod trial;
 use std::collections::{HashMap, HashSet};
 
 use crate::compiler::Compiler;
+use crate::passes::batch;
 use crate::survey::{Role, Survey};
 pub use cost::{Estimate, Machine};
 pub use extract::Bound;
@@ -142,8 +143,9 @@ pub fn group(survey: &Survey, compiler: &Compiler, limits: &Limits, nodes: &[usi
 
 fn group_of(nodes: Vec<usize>, piece: Piece, success: Success, limits: &Limits) -> Group {
     let estimate = Estimate::new(&piece.model.graph, success.report.cycles, &limits.machine);
+    let pictures = batch::picture(&piece.model.graph).map_or(1, |(_, pictures)| pictures as usize);
     let Piece { inputs, outputs, .. } = piece;
-    Group { nodes, inputs, outputs, loadable: success.loadable, report: success.report, estimate }
+    Group { nodes, inputs, outputs, loadable: success.loadable, report: success.report, pictures, estimate }
 }
 
 /// The state of a division.
