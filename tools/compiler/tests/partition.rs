@@ -386,6 +386,37 @@ fn a_softmax_at_the_front_stays_on_the_processor() {
     }
 }
 
+/// A detector's distances are the means of distributions. In integers all shares of a softmax would be rounded down, and the means be too
+/// small; half precision rounds to the nearest. A softmax at the end stays in its group.
+#[test]
+fn a_softmax_in_the_middle_of_integers_stays_on_the_processor() {
+    for precision in [Precision::Int8, Precision::Fp16] {
+        let shape = [1, 16, SHAPE[2], SHAPE[3]];
+        let graph = proto::Graph { name: "distances".to_owned(), input: vec![info("x", &SHAPE)], ..Default::default() };
+        let mut b = Builder { graph, random: Random::new(1), known: Vec::new() };
+        let weights = b.constant(&[16, SHAPE[1], 1, 1], 2.0);
+        let logits = b.node("Conv", &["x", &weights], vec![], &shape);
+        let axis = || vec![proto::Attribute { name: "axis".to_owned(), i: 1, ..Default::default() }];
+        let shares = b.node("Softmax", &[&logits], axis(), &shape);
+        let mean = b.constant(&[16, 16, 1, 1], 1.0);
+        let means = b.node("Conv", &[&shares, &mean], vec![], &shape);
+        let last = b.node("Softmax", &[&means], axis(), &shape);
+        b.graph.output = vec![info(&means, &shape), info(&last, &shape)];
+        let survey = survey::of_model(&of_graph(b.graph), None, &Options::default(), false).unwrap();
+        let alone = Partition { reasons: vec![None; survey.nodes.len()], ..Default::default() };
+        let x = reals(&mut Random::new(2), SHAPE.iter().product(), 1.0);
+        let expected = run(&survey, &alone, &NV_FULL, &x);
+        let compiler = Compiler::new(&NV_FULL).precision(precision).table(table(&survey, &expected));
+        let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+        let left: Vec<_> = division.reasons.iter().map(Option::is_some).collect();
+        assert_eq!(left, [false, precision == Precision::Int8, false, false], "{:?}", division.reasons);
+        let found = run(&survey, &division, &NV_FULL, &x);
+        let [found, expected] = [&found, &expected].map(|values| &values[&id(&survey, &means)]);
+        let db = decibels(found, expected);
+        assert!(db > 25.0, "{precision:?}: the means have {db} dB");
+    }
+}
+
 /// With one scale for boxes and scores the scores would be 0; half precision has none.
 #[test]
 fn scores_are_joined_with_boxes_on_the_processor() {

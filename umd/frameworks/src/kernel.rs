@@ -239,7 +239,8 @@ impl Runner {
         context.run_with(options()).map_err(fail)?;
         let mut with_nan = Vec::new();
         if !spoiled.is_empty() {
-            let all = self.outputs.iter().map(|port| port.as_ref().map(|port| context.output_f32(port.index)).transpose());
+            let all =
+                self.outputs.iter().map(|port| port.as_ref().map(|port| context.output_f32(port.index)).transpose());
             with_nan = all.collect::<std::result::Result<Vec<_>, _>>().map_err(fail)?;
             self.give(tensors, &mut context, &spoiled)?;
             context.run_with(options()).map_err(fail)?;

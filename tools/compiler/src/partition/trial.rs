@@ -7,7 +7,7 @@ use crate::compiler::{self, Compiler};
 use crate::ir::{Binary, Node, Op, Pool, PoolKind, Refusal, TensorId};
 use crate::output::report::Report;
 use crate::simplify::joined_scores;
-use crate::survey::Survey;
+use crate::survey::{Role, Survey};
 
 /// A group that was compiled.
 pub(super) struct Success {
@@ -45,7 +45,8 @@ impl<'a> Trial<'a> {
 
     /// Finds the softmaxes of what a group reads, or of its elements in another order, and the differences from the largest of them, with
     /// which functions write a softmax. The processor runs a softmax in any case, and the framework's own takes its input in the
-    /// framework's precision. With scales, also the concatenations of scores and larger values at the end: the scores would be 0.
+    /// framework's precision. With scales, also the softmaxes in the middle of a network, because the emulator rounds their results down, so
+    /// that all shares are too small, and the concatenations of scores and larger values at the end: the scores would be 0.
     pub(super) fn leave(&self, nodes: &[usize], piece: &Piece) -> Result<(), Failure> {
         let graph = &piece.model.graph;
         // The tensor outside the group whose elements, or with `largest` whose largest elements, a tensor has.
@@ -60,6 +61,9 @@ impl<'a> Trial<'a> {
         let reason = |node: &Node| match node.op {
             Op::Softmax { .. } if outer(node.inputs[0], false).is_some() => {
                 Some("it is a softmax, which the processor runs in any case, and NVDLA computes nothing before it")
+            }
+            Op::Softmax { .. } if self.compiler.has_scales() && self.is_read(nodes, &node.name) => {
+                Some("it is a softmax whose shares other nodes compute with, and 8 bits would round all of them down")
             }
             Op::Binary(Binary::Sub) => {
                 let from = outer(node.inputs[0], false)?;
@@ -79,6 +83,22 @@ impl<'a> Trial<'a> {
         let Some(&(_, first)) = found.first() else { return Ok(()) };
         let named = |(name, reason): (&str, &str)| Some((self.named(nodes, name)?, reason.to_owned()));
         Err(Failure { nodes: found.into_iter().filter_map(named).collect(), reason: first.to_owned() })
+    }
+
+    /// Whether other nodes compute with what a node of a group computes.
+    fn is_read(&self, nodes: &[usize], name: &str) -> bool {
+        self.named(nodes, name)
+            .is_some_and(|k| self.survey.nodes[k].outputs.iter().any(|name| self.is_computed_with(name)))
+    }
+
+    /// Whether nodes compute with a tensor, or with the integers or real numbers that it is converted to.
+    fn is_computed_with(&self, name: &str) -> bool {
+        let reads = |inputs: &[String]| inputs.iter().any(|input| input == name);
+        self.survey.nodes.iter().filter(|node| reads(&node.inputs)).any(|node| match node.role {
+            Role::Compute => true,
+            Role::Quantize | Role::Dequantize => node.outputs.iter().any(|name| self.is_computed_with(name)),
+            Role::Constant => false,
+        })
     }
 
     /// Compiles a group.
