@@ -19,7 +19,8 @@ result() {
     fi
 }
 
-on() { chroot $root /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C "$@"; }
+# udevadm does nothing in a chroot unless it is told that this is the whole system.
+on() { chroot $root /usr/bin/env -i SYSTEMD_IGNORE_CHROOT=1 PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C "$@"; }
 as() {
     user=$1
     shift
@@ -32,12 +33,23 @@ for folder in proc sys dev; do
 done
 mount -t tmpfs run $root/run
 
-# The rules give the node to the group, and a name to it.
+# The rules give the node to the group, and a name to it. udevd needs inotify and signalfd, which the module's kernel has not: there udevadm
+# tells what the rules say, and this script does it.
 has_rules() {
-    on /usr/lib/systemd/systemd-udevd --daemon || return
-    on udevadm trigger --action=add && on udevadm settle --timeout=120 || return
-    ls -l $root/dev/nvdla/by-path/*-"$kind" || return
-    node=$(readlink -f $root/dev/nvdla/by-path/*-"$kind" | sed "s,^$root,,")
+    if [ $kind = vfio ]; then
+        on /usr/lib/systemd/systemd-udevd --daemon || return
+        on udevadm trigger --action=add && on udevadm settle --timeout=120 || return
+        ls -l $root/dev/nvdla/by-path/*-vfio || return
+        node=$(readlink -f $root/dev/nvdla/by-path/*-vfio | sed "s,^$root,,")
+    else
+        node=$device
+        on udevadm test --action=add "/sys/class/drm/${node##*/}" >/tmp/rules 2>&1
+        cat /tmp/rules
+        for line in '/dev/nvdla/by-path/pci-.*-render' 'nvdla (gid=[0-9]*)' 0660; do
+            grep -qx "  $line" /tmp/rules || return
+        done
+        on chgrp nvdla "$node" && on chmod 660 "$node" || return
+    fi
     [ "$(on stat -L -c '%G %a' "$node")" = 'nvdla 660' ]
 }
 
