@@ -202,7 +202,7 @@ impl Runner {
             }
             let set = |values: &mut [f32]| {
                 if self.pictures > 1 {
-                    for (k, picture) in values.chunks_exact_mut(port.elements() / self.pictures).enumerate() {
+                    for (k, picture) in values.chunks_exact_mut((port.elements() / self.pictures).max(1)).enumerate() {
                         if left.contains(&k) {
                             picture.fill(0.0);
                         } else if picture.iter().fold(false, |any, value| any | value.is_nan()) {
@@ -212,7 +212,7 @@ impl Runner {
                 }
                 context.set_input_f32(port.index, values)
             };
-            port.read(bytes, *most, set)?.map_err(fail)?;
+            port.read(bytes, *most, set)?.map_err(|error| Failure(sentence(&error)))?;
         }
         Ok(found)
     }
@@ -226,6 +226,7 @@ impl Runner {
     ///
     /// If an input does not fit, or the device fails.
     pub fn run(&self, tensors: &impl Tensors) -> Result<Times> {
+        let fail = |error: nvdla_runtime::session::Error| Failure(sentence(&error));
         let waiting = self.free().pop();
         let mut context = match waiting {
             Some(context) => context,
@@ -266,10 +267,6 @@ impl Runner {
         self.free().push(context);
         Ok(Times { inputs, run, outputs })
     }
-}
-
-fn fail(error: nvdla_runtime::session::Error) -> Failure {
-    Failure(sentence(&error))
 }
 
 /// Checks that a tensor has as many elements as the loadable's.

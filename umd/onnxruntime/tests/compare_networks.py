@@ -30,7 +30,8 @@ PAGE = """# Networks through ONNX Runtime's provider
 The table is written by a command. The device is the built-in model. The first command fetches the packages that hold the networks:
 
     python umd/onnxruntime/tests/prepare_networks.py /tmp/networks
-    python umd/onnxruntime/tests/compare_networks.py /tmp/networks --write docs/frameworks/figures.md
+    python umd/onnxruntime/tests/compare_networks.py /tmp/networks --write docs/frameworks/figures.md \\
+        --runs 1 --kind nv_full,fp16 --kind nv_full,int8 --kind nv_full,quantized
 
 | column | meaning |
 | --- | --- |
