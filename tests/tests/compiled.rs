@@ -23,9 +23,10 @@ use nvdla_compiler::output::compiled::Compiled;
 use nvdla_compiler::passes::strided;
 use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::quantize::Granularity;
-use nvdla_compiler::simplify::simplify;
+use nvdla_compiler::simplify::{simplify, simplify_ends};
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::npy;
 use nvdla_runtime::operations::races::races;
 use nvdla_runtime::operations::{operations, NetworkOperation};
 use nvdla_runtime::profile::Conditions;
@@ -952,6 +953,40 @@ fn large_maxima_are_exact() {
 }
 
 /// Only activations are in buffers that a user can read.
+/// Arrays of a model that has its channels last are samples and inputs in the model's order, and in the loadable's.
+#[test]
+fn arrays_have_the_models_order() {
+    let mut builder = Builder::new("orders", 3);
+    let x = builder.graph.input("x", &[1, 6, 5, 3]).unwrap();
+    let first = builder.add(Op::Transpose { perm: vec![0, 3, 1, 2] }, &[x]).unwrap();
+    let y = windows(&mut builder, first, 8, [3, 3], 1);
+    builder.graph.outputs.push(y);
+    let mut graph = builder.graph;
+    let reshaped = simplify_ends(&mut graph);
+    let model = Model { graph, reshaped };
+    let given: Vec<f32> = (0..90_u16).map(|k| f32::from(k * 7 % 64) / 16.0 - 1.0).collect();
+    let orders = [(vec![1, 6, 5, 3], given.clone()), (vec![1, 3, 6, 5], npy::channels_first(&given, 1, 3))];
+    let compiled = orders.each_ref().map(|(shape, values)| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("x.npy"), npy::bytes(shape, values)).unwrap();
+        Compiler::new(&NV_SMALL).calibrate(folder.path()).compile(&model).unwrap().loadable
+    });
+    assert!(compiled[0] == compiled[1], "samples of two orders have other scales");
+    let loadable = Loadable::from_bytes(compiled[0].clone()).unwrap();
+    let mut session = Session::new(loadable, model_or_rtl(&NV_SMALL)).unwrap();
+    let results = orders.map(|(shape, values)| {
+        session.set_input_array(0, &shape, &values).unwrap();
+        session.run().unwrap();
+        session.output_f32(0).unwrap()
+    });
+    assert_eq!(results[0], results[1]);
+    let expected = &float::run(&model.graph, &[npy::channels_first(&given, 1, 3)], &mut |_, _| {}).unwrap()[0];
+    let mut loss = Loss::default();
+    loss.add(&results[0], expected);
+    assert!(loss.decibels() > 30.0, "{} dB", loss.decibels());
+    assert!(session.set_input_array(0, &[1, 5, 6, 3], &given).is_err());
+}
+
 #[test]
 fn a_constant_is_no_output() {
     let mut graph = Graph::new("constant");

@@ -100,6 +100,17 @@ pub fn same_order(a: &[usize], b: &[usize]) -> bool {
     elements == others && (a.is_subset(&b) || b.is_subset(&a))
 }
 
+/// The elements of an array `[N, H, W, C]` in the order N, C, H, W, for arrays of `pictures` and `channels`. Both are 1 or more.
+pub fn channels_first(values: &[f32], pictures: usize, channels: usize) -> Vec<f32> {
+    let mut moved = Vec::with_capacity(values.len());
+    for picture in values.chunks((values.len() / pictures).max(1)) {
+        for channel in 0..channels {
+            moved.extend(picture.iter().skip(channel).step_by(channels));
+        }
+    }
+    moved
+}
+
 /// The bytes of a file with an array of 32-bit numbers.
 pub fn bytes(shape: &[usize], values: &[f32]) -> Vec<u8> {
     let extents: Vec<String> = shape.iter().map(|extent| format!("{extent},")).collect();
@@ -138,6 +149,14 @@ mod tests {
             assert!(!same_order(other, &input), "{other:?}");
         }
         assert!(same_order(&[], &[1, 1]));
+    }
+
+    #[test]
+    fn channels_become_the_first_dimension() {
+        let values: Vec<f32> = (0..12_u8).map(f32::from).collect();
+        let moved = [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11].map(|value: u8| f32::from(value));
+        assert_eq!(channels_first(&values, 2, 3), moved);
+        assert_eq!(channels_first(&values, 1, 1), values);
     }
 
     #[test]

@@ -254,6 +254,7 @@ impl Compiler {
         let quantized = graph.tensors.iter().any(|tensor| tensor.quantization.is_some());
         if let Some(text) = &self.table {
             let read = table::read(text, graph)?;
+            given.doubts.clone_from(&read.doubts);
             graph.tensors.iter().enumerate().for_each(|(k, _)| {
                 let id = crate::ir::TensorId(k);
                 if let Some(range) = read.get(id) {
@@ -294,7 +295,7 @@ impl Compiler {
         };
         let doubted = |mut ranges: Ranges, all: &Measured| {
             let order: Vec<_> = halves.iter().flatten().map(|(_, path)| path.as_path()).collect();
-            ranges.doubts = all.uncommon(graph).map(|found| found.text(graph, &order)).into_iter().collect();
+            ranges.doubts.extend(all.uncommon(graph).map(|found| found.text(graph, &order)));
             ranges
         };
         // Runs a half, and keeps the samples on which the other half's scales are compared.

@@ -175,7 +175,10 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
     let cost = Cost::new(config, &target.conditions);
     let sram = (target.sram > 0).then(|| Sram { size: target.sram, cost: cost.clone() });
     let candidates = Candidates { lowering: &lowering, lowered: &lowered, sram: sram.as_ref(), goal: options.optimize };
-    let (Planned { program, plan, warnings }, division) = candidates.best()?;
+    let (Planned { mut program, plan, warnings }, division) = candidates.best()?;
+    for input in &mut program.inputs {
+        input.channels_last = graph.channels_last.contains(&input.tensor);
+    }
     check::check(&program, &plan)?;
     let loadable = loadable::emit(&program, &plan, &target.conditions)?;
     let mut report = report::report(&program, &plan, &cost, sram.as_ref(), errors);

@@ -262,9 +262,13 @@ impl Which {
     }
 }
 
+/// A timeout; infinity is the longest that there is. None is the device's own limit.
 fn seconds(timeout: Option<f64>) -> Result<Option<Duration>, Failure> {
-    let parse = |timeout| Duration::try_from_secs_f64(timeout);
-    timeout.map(parse).transpose().map_err(|error| Failure::argument(format!("the timeout: {error}")))
+    match timeout {
+        Some(timeout) if timeout >= 0.0 => Ok(Some(Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX))),
+        Some(timeout) => Err(Failure::argument(format!("the timeout is {timeout}, which is not 0 or more seconds"))),
+        None => Ok(None),
+    }
 }
 
 impl Context {

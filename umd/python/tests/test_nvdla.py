@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import multiprocessing
 import os
+import pickle
 import select
 import signal
 import tempfile
@@ -15,7 +17,7 @@ import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -187,6 +189,7 @@ class Tests(unittest.TestCase):
         self.assertEqual(found(samples=arrays, classes=[1, 2, 3])["samples"], 3)
         with self.assertRaises(ValueError):
             found(samples=arrays, classes=[1])
+        self.raises("file", lambda: found(samples=arrays, classes=[1, 2, 10]), "its class is 10")
 
     def test_threads(self) -> None:
         found: list[int] = [-1] * 10
@@ -218,6 +221,19 @@ class Tests(unittest.TestCase):
         with self.assertRaises(nvdla.Error) as caught:
             run.wait()
         self.assertEqual(caught.exception.kind, "argument")
+
+    def test_timeouts_without_end(self) -> None:
+        for timeout in (float("inf"), 1e300):
+            self.assertGreater(self.context.run(timeout), 0)
+            self.assertGreater(self.context.submit(timeout).wait(timeout), 0)
+        for timeout in (float("nan"), float("-inf")):
+            self.raises("argument", lambda: self.context.run(timeout))
+
+    def test_copies_of_a_loadable(self) -> None:
+        loadable = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16")
+        for copied in (copy.copy(loadable), copy.deepcopy(loadable), pickle.loads(pickle.dumps(loadable))):
+            self.assertEqual(bytes(copied), bytes(loadable))
+            self.assertEqual(copied.report, loadable.report)
 
     def test_busy_or_done(self) -> None:
         run = self.context.submit()
@@ -550,6 +566,12 @@ class Tests(unittest.TestCase):
             self.raises(
                 "file", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small", calibrate=folder / "nothing")
             )
+            wrong: dict[str, Any] = {"precision": 1, "clock": "x", "batch": "2", "inputs": "data", "shapes": {"data": 3}}
+            for option, value in wrong.items():
+                with self.assertRaisesRegex(TypeError, f"^{option}: "):
+                    nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small", **{option: value})
+            with self.assertRaisesRegex(TypeError, "samples"):
+                nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small", calibrate=cast(Any, 5))
             infinite = network_of_convolutions(folder, 9, 3, 8, 1, float("inf"))
             self.raises("refused", lambda: nvdla.compile(infinite, "nv_full", precision="fp16"))
             large = network_of_convolutions(folder, 9, 3, 8, 1, 1e6)

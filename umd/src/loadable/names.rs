@@ -40,6 +40,8 @@ pub struct Scale {
     pub zero_point: Vec<f64>,
     /// Whether the 8-bit elements of a picture are 0 to 255. Otherwise they are -128 to 127.
     pub unsigned: bool,
+    /// Whether the channels of an input are last in the model: `[N, H, W, C]`. Arrays of this order are accepted too.
+    pub channels_last: bool,
     /// How pictures become the input's values, if the network was compiled for pictures.
     pub pictures: Option<Pictures>,
 }
@@ -192,7 +194,9 @@ impl Names {
                 Value::Null => None,
                 pictures => Some(Pictures::parse(pictures)?),
             };
-            valid.then_some(Scale { tensor: text(&value["tensor"])?, scale, zero_point, unsigned, pictures })
+            let channels_last = value["channels_last"].as_bool().unwrap_or(false);
+            let tensor = text(&value["tensor"])?;
+            valid.then_some(Scale { tensor, scale, zero_point, unsigned, channels_last, pictures })
         };
         let layer = |value: &Value| {
             let [tensor, scale, nodes @ ..] = value.as_array()?.as_slice() else { return None };
@@ -222,7 +226,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = r#"{
-        "inputs": [{"tensor": "data", "scale": [0.5], "zero_point": [3.5], "unsigned": true,
+        "inputs": [{"tensor": "data", "scale": [0.5], "zero_point": [3.5], "unsigned": true, "channels_last": true,
             "pictures": {"channels": 3, "mean": [127.5], "std": [2, 3, 4], "color": "rgb", "fit": "crop"}}],
         "outputs": [],
         "steps": [["x", 2, "conv", "re\u001blu"], ["y", 1]],
@@ -244,6 +248,7 @@ mod tests {
             scale: vec![0.5],
             zero_point: vec![3.5],
             unsigned: true,
+            channels_last: true,
             pictures: Some(pictures),
         };
         assert_eq!(names.inputs, [data]);

@@ -377,6 +377,7 @@ mod tests {
             scale: vec![0.5],
             zero_point: vec![100.0],
             unsigned,
+            channels_last: false,
             pictures: None,
         };
         let of = |unsigned| TensorInfo {

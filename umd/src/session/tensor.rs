@@ -100,6 +100,11 @@ impl TensorInfo {
         (own > 0 && (own == self.c || own.checked_add(1) == Some(self.c))).then_some(own)
     }
 
+    /// Whether the model has the channels last.
+    pub(super) fn is_channels_last(&self) -> bool {
+        self.meaning.as_ref().is_some_and(|meaning| meaning.channels_last)
+    }
+
     /// Bytes from a line to the next.
     pub fn line_stride(&self) -> u32 {
         self.strides[1]

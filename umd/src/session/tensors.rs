@@ -124,7 +124,8 @@ impl<D: Device> Session<D> {
 
     /// Writes an input from an array, as [`Self::set_input_f32`] does. Its dimensions are those of the tensor, N, C, H and W;
     /// adjacent ones may be joined, and dimensions of 1 may be left out. An array for an input that was compiled for pictures may
-    /// have the network's own channels, in the network's order.
+    /// have the network's own channels, in the network's order. Where the loadable says that the model has the channels last, an
+    /// array N, H, W and C is accepted too, if its dimensions cannot be those of the tensor.
     ///
     /// # Errors
     ///
@@ -142,6 +143,12 @@ impl<D: Device> Session<D> {
                 }
             }
             if elements(dims) == Some(values.len()) && !npy::same_order(shape, &dims) {
+                let [n, c, h, w] = dims;
+                if self.inputs.get(index).is_some_and(|bound| bound.info.is_channels_last())
+                    && npy::same_order(shape, &[n, h, w, c])
+                {
+                    return self.set_input_f32(index, &npy::channels_first(values, n, c));
+                }
                 let source = TensorError::Shape { needed, given: shape.to_vec() };
                 return Err(self.tensor_error(Direction::Input, index, source));
             }

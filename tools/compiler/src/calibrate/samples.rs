@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nvdla_runtime::image::{is_picture, PictureFile, ENDINGS};
 
 use super::error::Error;
-use crate::ir::{Fit, Graph, Preprocess, TensorId};
+use crate::ir::{Fit, Graph, Preprocess, Tensor, TensorId};
 use nvdla_runtime::npy;
 
 /// The samples of a folder, in the order of their names. A sample is a picture or a `.npy` file for a network of one
@@ -46,13 +46,13 @@ pub(crate) fn found(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 pub fn read(path: &Path, graph: &Graph, preprocess: &[Preprocess]) -> Result<Vec<Vec<f32>>, Error> {
     let refuse = |reason: String| of_sample(path, reason);
     if graph.inputs.len() == 1 && !path.is_dir() {
-        let shape = graph.shape(graph.inputs[0]);
-        return one(path, shape, preprocess.first().unwrap_or(&Preprocess::default())).map(|x| vec![x]).map_err(refuse);
+        let input = preprocess.first().cloned().unwrap_or_default();
+        return one(path, graph, graph.inputs[0], &input).map(|x| vec![x]).map_err(refuse);
     }
     let mut inputs = Vec::new();
     for (k, &id) in graph.inputs.iter().enumerate() {
         let path = path.join(format!("{}.npy", file_of(graph, id).map_err(refuse)?));
-        let values = one(&path, graph.shape(id), preprocess.get(k).unwrap_or(&Preprocess::default()));
+        let values = one(&path, graph, id, preprocess.get(k).unwrap_or(&Preprocess::default()));
         inputs.push(values.map_err(|reason| of_sample(&path, reason))?);
     }
     Ok(inputs)
@@ -82,16 +82,22 @@ fn of_sample(path: &Path, reason: String) -> Error {
     Error::Sample(if reason.contains(&name) { reason } else { format!("{name}: {reason}") })
 }
 
-fn one(path: &Path, shape: &[usize], preprocess: &Preprocess) -> Result<Vec<f32>, String> {
+fn one(path: &Path, graph: &Graph, input: TensorId, preprocess: &Preprocess) -> Result<Vec<f32>, String> {
+    let Tensor { name, shape, .. } = graph.tensor(input);
     if path.extension().is_some_and(|extension| extension == "npy") {
         let elements = shape.iter().try_fold(1_u64, |product, &extent| product.checked_mul(extent as u64));
         let array = npy::read(path, npy::largest(elements.unwrap_or(u64::MAX)))?;
         if !npy::same_order(&array.shape, shape) {
+            if let (true, &[n, c, ref size @ ..]) = (graph.channels_last.contains(name), &shape[..]) {
+                if npy::same_order(&array.shape, &[&[n], size, &[c]].concat()) {
+                    return Ok(npy::channels_first(&array.values, n, c));
+                }
+            }
             return Err(format!("an array of {:?}, the input is {shape:?}", array.shape));
         }
         return Ok(array.values);
     }
-    let &[1, channels, height, width] = shape else {
+    let &[1, channels, height, width] = &shape[..] else {
         return Err(format!("a picture for the input {shape:?}, which is not [1, C, H, W]"));
     };
     picture(path, [channels, height, width], preprocess)

@@ -3,8 +3,9 @@
 //! Tables of scales in JSON, in the format of NVIDIA's compiler (`--calibtable`): for each layer, by its name, `{"scale": …,
 //! "min": …, "max": …, "offset": …}`. `scale` is the real value of one step.
 //!
-//! An entry may have more, which NVIDIA's compiler does not use: the `span`, and the mean of each channel (`means`) with the `shape` of
-//! the tensor. With the means, biases make up for the rounding of weights, as they do with samples.
+//! An entry may have more, which NVIDIA's compiler does not use: the `span`, which is the real values of the integers -128 and 127,
+//! and the mean of each channel (`means`) with the `shape` of the tensor. With the means, biases make up for the rounding of weights,
+//! as they do with samples.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,6 +18,7 @@ use super::error::Error;
 use crate::ir::{Graph, Op, PoolKind, Range, Ranges, Tensor};
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 struct Entry {
     scale: f32,
     #[serde(default)]
@@ -35,12 +37,34 @@ struct Entry {
 }
 
 impl Entry {
+    /// Checks everything that does not depend on the network.
+    fn check(&self) -> Result<(), String> {
+        let Self { scale, min, max, offset, span, shape, means } = self;
+        if !(scale.is_finite() && *scale > 0.0) {
+            return Err(format!("the scale {scale}, which is not a positive number"));
+        }
+        if *offset != 0.0 {
+            return Err(format!("the offset {offset}; only symmetric scales are supported"));
+        }
+        if !(min.is_finite() && max.is_finite() && min <= max) {
+            return Err(format!("values from {min} to {max}: min is the smallest, and max the largest"));
+        }
+        let spans_zero =
+            |low: f32, high: f32| low.is_finite() && high.is_finite() && low <= 0.0 && high >= 0.0 && low < high;
+        if let Some((low, high)) = span.filter(|&(low, high)| !spans_zero(low, high)) {
+            return Err(format!("the span {low} to {high}, which does not include 0"));
+        }
+        if !means.is_empty() && (!shape.contains(&means.len()) || means.iter().any(|mean| !mean.is_finite())) {
+            return Err(format!("{} means and the shape {shape:?}: there is one mean per channel", means.len()));
+        }
+        Ok(())
+    }
+
     /// The means, if they are those of a tensor's channels: its shape says which dimension that is.
     fn means_of(&self, tensor: &Tensor) -> Option<&[f32]> {
         let [1, channels, height, width] = tensor.nchw()? else { return None };
         let clear = self.shape == tensor.shape && !(channels == height && channels == width);
-        let known = self.means.len() == channels && self.means.iter().all(|mean| mean.is_finite());
-        (clear && known).then_some(&self.means)
+        (clear && self.means.len() == channels).then_some(&self.means)
     }
 }
 
@@ -63,6 +87,9 @@ pub fn open(path: impl AsRef<Path>) -> io::Result<String> {
 pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
     let entries: BTreeMap<String, Entry> =
         serde_json::from_str(text).map_err(|error| Error::Table(format!("the table of scales: {error}")))?;
+    if let Some((name, reason)) = entries.iter().find_map(|(name, entry)| Some((name, entry.check().err()?))) {
+        return Err(Error::Table(format!("the table of scales: {name:?} has {reason}")));
+    }
     let mut ranges = Ranges::new();
     let nodes = graph.nodes.iter().map(|node| (node.output, &node.name, Some(&node.op)));
     let tensors = graph.inputs.iter().map(|&id| (id, &graph.tensor(id).name, None)).chain(nodes);
@@ -76,29 +103,27 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
         let Some((name, entry)) = names.into_iter().find_map(|name| Some((name, entries.get(name)?))) else {
             continue;
         };
-        let Entry { scale, min, max, offset, span, .. } = *entry;
-        if !(scale.is_finite() && scale > 0.0) {
-            return Err(Error::Table(format!("{name:?} has the scale {scale}, which is not a positive number")));
-        }
-        if offset != 0.0 {
-            return Err(Error::Table(format!("{name:?} has the offset {offset}; only symmetric scales are supported")));
-        }
+        let Entry { scale, min, max, span, .. } = *entry;
         let mut range = Range::of(-127.0 * scale, 127.0 * scale);
         if min < max {
             (range.min, range.max) = (min, max);
             range.reach(127.0 * scale);
         }
         range.scale = scale;
-        if let Some((low, high)) = span {
-            if !(low.is_finite() && high.is_finite() && low <= 0.0 && high >= 0.0 && low < high) {
-                return Err(Error::Table(format!("{name:?} has the span {low} to {high}, which does not include 0")));
-            }
-            range.span = (low, high);
-        }
+        range.span = span.unwrap_or(range.span);
         ranges.set(id, range);
         // A moved tensor may have other channels.
-        if let Some(means) = entry.means_of(graph.tensor(id)).filter(|_| moved != Some(name)) {
+        if moved == Some(name) || entry.means.is_empty() {
+            continue;
+        }
+        let tensor = graph.tensor(id);
+        if let Some(means) = entry.means_of(tensor) {
             ranges.set_means(id, means.into());
+        } else if entry.shape != tensor.shape {
+            ranges.doubts.push(format!(
+                "the table of scales has the means of \"{name}\" for the shape {:?}, and the tensor has {:?}: they are not used",
+                entry.shape, tensor.shape
+            ));
         }
     }
     Ok(ranges)

@@ -199,9 +199,24 @@ fn what_a_table_lacks_is_derived() {
     let ranges = complete(&graph, ranges, Some(&measured(Method::Max)));
     assert_eq!(ranges.get(TensorId(0)).unwrap().scale, 0.5);
     assert!(ranges.get(TensorId(2)).unwrap().max <= 1.0);
-    for bad in [r#"{"x": {"scale": 0}}"#, r#"{"x": {"scale": 1, "offset": 3}}"#, r#"{"x": 1}"#, "["] {
+    for bad in [
+        r#"{"x": {"scale": 0}}"#,
+        r#"{"x": {"scale": 1, "offset": 3}}"#,
+        r#"{"x": {"scale": 1, "spam": 3}}"#,
+        r#"{"x": {"scale": 1, "min": 2, "max": 1}}"#,
+        r#"{"x": {"scale": 1, "span": [1, 2]}}"#,
+        r#"{"x": {"scale": 1, "span": [0, 0]}}"#,
+        r#"{"x": {"scale": 1, "means": [1, 2]}}"#,
+        r#"{"x": {"scale": 1, "means": [1, 2], "shape": [1, 4]}}"#,
+        r#"{"nothing": {"scale": -1}}"#,
+        r#"{"x": 1}"#,
+        "[",
+    ] {
         assert!(table::read(bad, &graph).is_err(), "{bad}");
     }
+    let others = r#"{"x": {"scale": 1, "means": [1, 2, 3, 4], "shape": [1, 4, 7, 7]}}"#;
+    let ranges = table::read(others, &graph).unwrap();
+    assert!(ranges.means(TensorId(0)).is_none() && ranges.doubts[0].contains("not used"), "{:?}", ranges.doubts);
 }
 
 #[test]

@@ -180,6 +180,7 @@ impl Lowering<'_> {
                     scale: vec![scale],
                     zero_point: vec![f64::from(zero)],
                     unsigned: false,
+                    channels_last: false,
                     pictures: None,
                 };
             };
@@ -194,7 +195,8 @@ impl Lowering<'_> {
             let (scale, zero_point) =
                 (in_memory(&|channel| known.scale(channel)), in_memory(&|channel| known.zero(channel)));
             let pictures = Some(known.preprocess.pictures(channels as u32).to_json());
-            TensorScale { tensor, scale, zero_point, unsigned: known.bytes == Bytes::Eight, pictures }
+            let unsigned = known.bytes == Bytes::Eight;
+            TensorScale { tensor, scale, zero_point, unsigned, channels_last: false, pictures }
         };
         ids.iter().map(end).collect()
     }

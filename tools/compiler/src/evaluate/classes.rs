@@ -199,6 +199,12 @@ pub fn evaluate<D: Device>(
     list: &[Labelled],
     progress: &mut dyn FnMut(usize),
 ) -> Result<Evaluation, Error> {
+    let classes = graph.outputs.first().map_or(0, |&output| graph.tensor(output).elements());
+    if let Some(Labelled { path, class }) = list.iter().find(|sample| sample.class >= classes) {
+        let reason =
+            format!("its class is {class}, and the network's first output has {classes}, of which the first is 0");
+        return Err(Error::Labels(path.clone(), reason));
+    }
     let inputs = compiler.inputs(graph)?;
     let preprocess: Vec<_> = inputs.iter().cloned().map(Option::unwrap_or_default).collect();
     let path = |k: usize| list.get(k).map(|sample| sample.path.clone()).unwrap_or_default();
@@ -214,10 +220,6 @@ pub fn evaluate<D: Device>(
             .iter_mut()
             .zip(found.iter().zip(&expected))
             .for_each(|(loss, (found, expected))| loss.add(found, expected));
-        let classes = found.first().map_or(0, Vec::len);
-        if *class >= classes {
-            return Err(Error::Run(path.clone(), format!("class {class}, the network's first output has {classes}")));
-        }
         let both = [&found[0], &expected[0]].map(|values| labels::best(values, BEST));
         device.add(&both[0], *class);
         float.add(&both[1], *class);

@@ -20,7 +20,7 @@ pub mod ranges;
 pub mod resize;
 
 use std::collections::hash_map::Entry;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 pub use error::{Refusal, Unreadable};
@@ -122,6 +122,8 @@ pub struct Graph {
     pub inputs: Vec<TensorId>,
     /// The tensors that the user receives.
     pub outputs: Vec<TensorId>,
+    /// The names of the inputs whose channels are last in the model. In the graph they are first.
+    pub channels_last: BTreeSet<String>,
     /// What the model may still make the compiler compute, and what ends the compilation.
     pub(crate) budget: budget::Budget,
 }

@@ -497,6 +497,9 @@ pub struct TensorScale {
     /// Whether a picture's 8 bits are 0 to 255.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unsigned: bool,
+    /// Whether the channels of an input are last in the model.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub channels_last: bool,
     /// How pictures become the input's values, as the loadable has it ([`nvdla_runtime::loadable::names::Pictures`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pictures: Option<serde_json::Value>,

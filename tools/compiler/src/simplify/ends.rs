@@ -30,6 +30,10 @@ pub fn simplify_ends(graph: &mut Graph) -> Vec<Reshaped> {
             None => reshaped.push(change),
         }
     }
+    let last = |change: &&Reshaped| change.channels_last && change.model.last() == change.graph.get(1);
+    let names = reshaped.iter().filter(last).map(|change| change.name.clone());
+    let is_input = |name: &String| graph.inputs.iter().any(|&id| graph.tensor(id).name == *name);
+    graph.channels_last = names.filter(is_input).collect();
     reshaped
 }
 

@@ -23,7 +23,7 @@ import operator
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, SupportsFloat, SupportsIndex
 
 import numpy as np
@@ -73,6 +73,30 @@ def _little(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a str")
+    return value
+
+
+def _names(value: Sequence[str]) -> list[str]:
+    if isinstance(value, str):
+        raise TypeError(f"{value!r} is one name and not a list of names")
+    return [_text(name) for name in value]
+
+
+def _extents(value: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    return {_text(name): [operator.index(extent) for extent in shape] for name, shape in value.items()}
+
+
+def _read(name: str, kind: Callable[[Any], object], value: object) -> object:
+    """The value of an option. The error names the option."""
+    try:
+        return kind(value)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TypeError(f"{name}: {error}") from None
+
+
 def devices() -> list[str]:
     """The device nodes of this machine that belong to an NVDLA driver."""
     return _nvdla.devices()
@@ -87,6 +111,8 @@ def _folder(samples: Samples) -> Iterator[str]:
     if isinstance(samples, (str, os.PathLike)):
         yield os.fspath(samples)
         return
+    if not isinstance(samples, Iterable):
+        raise TypeError(f"samples are a folder or a list of arrays, not {samples!r}")
     with tempfile.TemporaryDirectory() as folder:
         for number, sample in enumerate(samples):
             path = os.path.join(folder, f"{number:08}")
@@ -134,31 +160,22 @@ def _arguments(
     means, stds = (np.atleast_1d(_numbers(given)).tolist() for given in (mean, std))
     if color is None and (resize is not None or means != [0.0] or stds != [1.0]):
         raise ValueError("mean, std and resize are for pictures: give color")
+    given = locals()
+    defaults = {"model": "", "config": "", **(_arguments.__kwdefaults__ or {})}
+
+    def read(kind: Callable[[Any], object], *names: str) -> dict[str, object]:
+        absent = [name for name in names if given[name] is None and defaults[name] is None]
+        return {name: None if name in absent else _read(name, kind, given[name]) for name in names}
+
     return {
-        "model": os.fspath(model),
-        "config": config,
-        "precision": precision,
-        "mixed_layers": None if mixed_layers is None else float(mixed_layers),
-        "calibtable": None if calibtable is None else os.fspath(calibtable),
-        "method": method,
+        **read(os.fspath, "model", "calibtable"),
+        **read(_text, "config", "precision", "method", "color", "resize", "input", "weights", "winograd", "optimize"),
+        **read(float, "mixed_layers", "clock", "bandwidth", "sram_bandwidth", "register_write"),
+        **read(operator.index, "sram", "batch", "latency"),
+        **read(_names, "inputs", "outputs"),
         "mean": means,
         "std": stds,
-        "color": color,
-        "resize": resize,
-        "input": input,
-        "weights": weights,
-        "winograd": winograd,
-        "optimize": optimize,
-        "sram": operator.index(sram),
-        "batch": operator.index(batch),
-        "clock": clock,
-        "bandwidth": bandwidth,
-        "sram_bandwidth": sram_bandwidth,
-        "latency": latency,
-        "register_write": register_write,
-        "shapes": {name: [operator.index(extent) for extent in shape] for name, shape in (shapes or {}).items()},
-        "inputs": list(inputs),
-        "outputs": list(outputs),
+        "shapes": _read("shapes", _extents, shapes or {}),
     }
 
 
@@ -264,6 +281,9 @@ class Loadable:
 
     def __bytes__(self) -> bytes:
         return bytes(self._loadable)
+
+    def __reduce__(self) -> tuple[type[Loadable], tuple[bytes], dict[str, Any]]:
+        return type(self), (bytes(self),), vars(self) and {"report": self.report}
 
     def __repr__(self) -> str:
         return f"<nvdla.Loadable: {self.configuration}, {len(bytes(self))} bytes>"
