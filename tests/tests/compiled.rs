@@ -695,6 +695,47 @@ fn normalisations_of_unknown_values_are_near() {
     }
 }
 
+/// A normalisation over channels by the mean of squares in fp16, of large, usual and small values: without samples, and with samples also
+/// where the squares are beyond half precision.
+#[test]
+fn roots_of_squares_are_near() {
+    for (largest, samples) in [(0.1, false), (3.0, false), (800.0, false), (0.1, true), (8000.0, true)] {
+        let mut graph = Graph::new("norm");
+        let x = graph.input("x", &[1, 32, 6, 6]).unwrap();
+        let square = graph.add("square", Op::Binary(Binary::Mul), &[x, x], "squares").unwrap();
+        let weights = graph.add_constant("weights", &[1, 32, 1, 1], vec![1.0 / 32.0; 32]).unwrap();
+        let op = Convolution { group: 1, ..Convolution::per_channel(1, Padding::default()) };
+        let mean = graph.add("mean", Op::Convolution(op), &[square, weights], "mean").unwrap();
+        let epsilon = graph.add_constant("epsilon", &[], vec![1e-5]).unwrap();
+        let sum = graph.add("sum", Op::Binary(Binary::Add), &[mean, epsilon], "sum").unwrap();
+        let root = graph.add("root", Op::Unary(Unary::Power(-0.5)), &[sum], "root").unwrap();
+        let y = graph.add("y", Op::Binary(Binary::Mul), &[x, root], "y").unwrap();
+        graph.outputs.push(y);
+        let mut random = Random::new(5);
+        let rounded = |value: f32| half::to_f32(half::from_f32(value));
+        let mut values = || {
+            let size = [0.1, 0.3, 1.0];
+            let value = |k: usize| rounded(largest * size[k % 36 % 3] * random.real());
+            (0..32 * 36).map(value).collect::<Vec<f32>>()
+        };
+        let (measured, values) = (values(), values());
+        let ranges = if samples {
+            Measured::new(&graph, [Ok(vec![measured])]).unwrap().ranges(Method::Max)
+        } else {
+            Ranges::new()
+        };
+        let expected = float::run(&graph, std::slice::from_ref(&values), &mut |_, _| {}).unwrap();
+        let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
+        let compiled = compile(&graph, &ranges, &options).unwrap();
+        let mut model = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &[None]).unwrap();
+        let mut loss = Loss::default();
+        loss.add(&model.run(&[values]).unwrap()[0], &expected[0]);
+        assert!(loss.decibels() > 45.0, "up to {largest}, samples {samples}: {} dB", loss.decibels());
+        let warnings = compiled.report.warnings;
+        assert_eq!(warnings.iter().any(|warning| warning.contains("squared")), !samples, "{warnings:?}");
+    }
+}
+
 /// A mask of -1e9 on what a softmax reads leaves the steps of the others as they are.
 #[test]
 fn a_mask_costs_no_precision() {

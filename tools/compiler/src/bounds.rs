@@ -131,8 +131,8 @@ fn of_unary(unary: Unary, (low, high): Bounds) -> Bounds {
         Unary::Sin | Unary::Cos => return (-1.0, 1.0),
         Unary::Reciprocal if low <= 0.0 && high >= 0.0 => return UNKNOWN,
         Unary::XLogX => return UNKNOWN,
-        Unary::Log | Unary::Sqrt | Unary::Power(_) if low < 0.0 => return UNKNOWN,
-        Unary::Power(power) if low == 0.0 && power < 0.0 => return UNKNOWN,
+        Unary::Log | Unary::Sqrt | Unary::Power(_) | Unary::Octaves(_) if low < 0.0 => return UNKNOWN,
+        Unary::Power(power) | Unary::Octaves(power) if low == 0.0 && power < 0.0 => return UNKNOWN,
         _ => &[],
     };
     let at = |x: f32| match unary {

@@ -3,7 +3,7 @@
 //! The order of the passes: from a graph to a loadable.
 //!
 //! ```text
-//! Graph, Ranges ─masks, separable, strided→ Graph ─build→ Net ─siblings, fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales
+//! Graph, Ranges ─masks, roots, separable, strided→ Graph ─build→ Net ─siblings, fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales
 //!   ─numbers→ Numbers ─lower(bands)→ Program ─fly, pictures, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
 //! ```
 //!
@@ -37,6 +37,7 @@ use crate::passes::fuse::fuse;
 use crate::passes::inputs::inputs;
 use crate::passes::masks;
 use crate::passes::place::place;
+use crate::passes::roots;
 use crate::passes::scales::{scales, unsaturated};
 use crate::passes::separable;
 use crate::passes::siblings::siblings;
@@ -86,8 +87,13 @@ pub fn observed(graph: &Graph, ranges: &Ranges, options: &Options, observe: Obse
 
 /// Compiles a graph whose batch, if it has one, becomes channels.
 fn at_once(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_>) -> Result<Compiled, Error> {
-    let masked = if options.precision == Precision::Fp16 { None } else { masks::limited(graph, ranges) };
+    let (masked, rooted) = if options.precision == Precision::Fp16 {
+        (None, roots::computable(graph, ranges, &options.inputs))
+    } else {
+        (masks::limited(graph, ranges), None)
+    };
     let graph = masked.as_ref().unwrap_or(graph);
+    let (graph, ranges) = rooted.as_ref().map_or((graph, ranges), |(graph, ranges)| (graph, ranges));
     if options.optimize != Optimize::Time || !options.wide.is_empty() {
         return passes(graph, ranges, options, observe);
     }

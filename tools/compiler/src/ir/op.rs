@@ -162,6 +162,8 @@ pub enum Unary {
     Step(f32),
     /// x to the power of the parameter.
     Power(f32),
+    /// The same for positive x, of which a table in half precision has one line per octave. A step of Newton's method follows.
+    Octaves(f32),
 }
 
 /// The element that a pooling computes from its window.
@@ -463,7 +465,7 @@ impl Unary {
             Self::Round => "Round",
             Self::Threshold(_) => "ThresholdedRelu",
             Self::Step(_) => "Step",
-            Self::Power(_) => "Pow",
+            Self::Power(_) | Self::Octaves(_) => "Pow",
         }
     }
 
@@ -538,7 +540,7 @@ impl Unary {
             Self::Ceil => x.ceil(),
             Self::Round => x.round_ties_even(),
             Self::Step(at) => f32::from(x > at),
-            Self::Power(power) => x.powf(power),
+            Self::Power(power) | Self::Octaves(power) => x.powf(power),
             Self::Threshold(a) => {
                 if x > a {
                     x

@@ -5,7 +5,7 @@
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 
-use crate::ir::{Binary, Graph, Node, Op};
+use crate::ir::{Binary, Graph, Node, Op, Unary};
 use crate::net::step::Mode;
 use crate::net::step::{Combine, Convolution, Kind, Net, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
@@ -181,11 +181,44 @@ impl Quantizer<'_> {
             if let Some(PostOp::Table(function, low, high)) = pipe.table.map(|table| &step.post_ops[table]) {
                 y.table = Some(self.tables.len());
                 let name = self.net.tensors[step.output].name.clone();
-                self.float_table(&name, &|x| function.at(x), function.jump(), [*low, *high].map(f64::from));
+                if matches!(function.unary, Unary::Octaves(_)) {
+                    self.octaves(&|x| function.at(x));
+                } else {
+                    self.float_table(&name, &|x| function.at(x), function.jump(), [*low, *high].map(f64::from));
+                }
             }
             stages.y = Some(y);
         }
         stages
+    }
+
+    /// A table in fp16 with one line per octave, for all positive arguments. Its error is that of the step that follows.
+    fn octaves(&mut self, function: &dyn Fn(f64) -> f64) {
+        let (first, greatest) = (LEAST_HALF.log2(), f64::from(GREATEST));
+        let at = |index: f64| {
+            let octave = index.floor();
+            function((first + octave).exp2() * (1.0 + index - octave)).clamp(-greatest, greatest)
+        };
+        let values = crossed(&at, LUT_LINEAR_EXP_ENTRIES - 1);
+        let single = |value: f64| u64::from((value as f32).to_bits());
+        // The first table has priority everywhere.
+        let mut table = Lut {
+            linear_exp_start: single(0.0),
+            linear_exp_end: single((first + (LUT_LINEAR_EXP_ENTRIES - 1) as f64).exp2()),
+            linear_only_start: single(0.0),
+            linear_only_end: single((LUT_LINEAR_ONLY_ENTRIES - 1) as f64),
+            linear_exp_offset: first as i8,
+            linear_only_offset: 0,
+            hybrid_priority: LutTable::Le,
+            underflow_priority: LutTable::Le,
+            overflow_priority: LutTable::Le,
+            method: LutFunction::Exponent,
+            ..Lut::default()
+        };
+        for (entry, value) in table.linear_exp_table.iter_mut().zip(&values) {
+            *entry = bits(*value);
+        }
+        self.tables.push(table);
     }
 
     /// A table in fp16. Arguments are not scaled, so the distance between entries is a power of two. The second table covers the

@@ -9,6 +9,7 @@ pub mod fuse;
 pub mod inputs;
 pub mod masks;
 pub mod place;
+pub(crate) mod roots;
 pub mod scales;
 pub(crate) mod separable;
 pub(crate) mod siblings;
