@@ -47,7 +47,7 @@ pub(super) fn product(to: &mut At<'_>, a: TensorId, b: TensorId) -> Result<Tenso
 }
 
 /// A tensor whose last two dimensions are exchanged.
-fn transposed(to: &mut At<'_>, x: TensorId) -> Result<TensorId, String> {
+pub(super) fn transposed(to: &mut At<'_>, x: TensorId) -> Result<TensorId, String> {
     let rank = to.graph.shape(x).len();
     let mut perm: Vec<usize> = (0..rank).collect();
     perm.swap(rank - 2, rank - 1);

@@ -42,6 +42,7 @@ const LAYERS: &[&str] = &[
     "Flip",
     "GELU",
     "GLU",
+    "Gemm",
     "GroupNorm",
     "HardSigmoid",
     "HardSwish",
@@ -52,8 +53,10 @@ const LAYERS: &[&str] = &[
     "LRN",
     "LayerNorm",
     "Log",
+    "MatMul",
     "MemoryData",
     "Mish",
+    "MultiHeadAttention",
     "Noop",
     "PReLU",
     "Packing",
@@ -137,6 +140,9 @@ impl Reader<'_> {
             "Convolution" | "ConvolutionDepthWise" => self.convolution(l, x),
             "Deconvolution" | "DeconvolutionDepthWise" => self.deconvolution(l, x),
             "InnerProduct" => self.inner_product(l, x),
+            "MatMul" => self.mat_mul(l, inputs),
+            "Gemm" => self.gemm(l, inputs),
+            "MultiHeadAttention" => self.attention(l, inputs),
             "Pooling" => self.pooling(l, x),
             "ReLU" if l.float(0, 0.0) == 0.0 => unary(self, Unary::Relu),
             "ReLU" => unary(self, Unary::LeakyRelu(l.float(0, 0.0))),
@@ -293,7 +299,7 @@ impl Reader<'_> {
         }
     }
 
-    fn reshaped(&mut self, l: &Layer<'_>, x: TensorId, shape: &[usize]) -> Result<TensorId, String> {
+    pub(super) fn reshaped(&mut self, l: &Layer<'_>, x: TensorId, shape: &[usize]) -> Result<TensorId, String> {
         if self.graph.shape(x) == shape {
             return Ok(x);
         }
@@ -472,6 +478,15 @@ impl Reader<'_> {
 
     fn inner_product(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
         let (kernels, elements) = (l.size(0, 0)?, self.graph.tensor(x).elements());
+        // A blob of several rows has weights for one of them.
+        if let &[_, rows, columns] = self.graph.shape(x) {
+            if rows > 1 && kernels.checked_mul(columns) == Some(l.size(2, 0)?) {
+                let bias = l.int(1, 0) != 0;
+                let operands = self.weights_and_bias(l, &[kernels, columns, 1, 1], kernels, bias, kernels)?;
+                let y = self.each_row(l, x, &operands)?;
+                return self.activation(l, y);
+            }
+        }
         let operands = self.weights_and_bias(l, &[kernels, elements, 1, 1], kernels, l.int(1, 0) != 0, kernels)?;
         let x = self.reshaped(l, x, &[1, elements, 1, 1])?;
         let one = [1, 1];
@@ -567,7 +582,13 @@ impl Reader<'_> {
     }
 
     /// x * factor + offset
-    fn linear(&mut self, l: &Layer<'_>, mut x: TensorId, factor: f32, offset: f32) -> Result<TensorId, String> {
+    pub(super) fn linear(
+        &mut self,
+        l: &Layer<'_>,
+        mut x: TensorId,
+        factor: f32,
+        offset: f32,
+    ) -> Result<TensorId, String> {
         if factor != 1.0 {
             let factor = self.constant(l, &[], vec![factor])?;
             x = self.emit(l, Op::Binary(Binary::Mul), &[x, factor])?;

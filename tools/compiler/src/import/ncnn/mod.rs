@@ -9,6 +9,7 @@
 // Parameters are compared with the exact values that have no effect.
 #![allow(clippy::float_cmp, clippy::assigning_clones)]
 
+mod attention;
 mod layers;
 mod reader;
 

@@ -199,3 +199,80 @@ fn layers_of_other_operators_are_read() {
     assert_eq!((upper.len(), upper[0], upper[1]), (32, 10.0, 10.0));
     assert_eq!((lower.len(), lower[0], lower[1]), (32, 10.0, 22.0));
 }
+
+/// Numbers in -1..1 that repeat after a prime number of them.
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|k| ((k * 29 + seed * 17) % 101) as f32 / 50.5 - 1.0).collect()
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// `x` has rows of so many columns, and `weights` a row per output.
+fn rows(x: &[f32], columns: usize, weights: &[f32], bias: &[f32]) -> Vec<f32> {
+    let of = |row: &[f32], weights: &[f32]| row.iter().zip(weights).map(|(a, b)| a * b).sum::<f32>();
+    let row = |row: &[f32]| weights.chunks(columns).zip(bias).map(|(w, b)| of(row, w) + b).collect::<Vec<f32>>();
+    x.chunks(columns).flat_map(row).collect()
+}
+
+fn near(found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len());
+    for (a, b) in found.iter().zip(expected) {
+        assert!((a - b).abs() < 1e-5, "{a} instead of {b}");
+    }
+}
+
+/// Layers over rows: weights may be stored in either order, and the product may be turned.
+#[test]
+fn layers_over_rows() {
+    let (x, w, b) = (numbers(3 * 4, 1), numbers(5 * 4, 2), numbers(5, 3));
+    let expected = rows(&x, 4, &w, &b);
+    let run = |layer: &str, bin: Vec<u8>| {
+        let graph = reads(&format!("7767517\n2 2\nInput x 0 1 x 0=4 1=3\n{layer}\n"), &bin).unwrap();
+        float::run(&graph, std::slice::from_ref(&x), &mut |_, _| {}).unwrap().remove(0)
+    };
+    let tag = [0; 4].to_vec();
+    let inner = [tag.clone(), bytes(&w), bytes(&b)].concat();
+    near(&run("InnerProduct y 1 1 x y 0=5 1=1 2=20", inner), &expected);
+    let gemm = [tag.clone(), bytes(&w), tag.clone(), bytes(&b)].concat();
+    near(&run("Gemm y 1 1 x y 3=1 5=1 6=1 8=5 9=4 10=4", gemm), &expected);
+    let turned: Vec<f32> = (0..4).flat_map(|k| w.iter().skip(k).step_by(4).copied().collect::<Vec<_>>()).collect();
+    let gemm = [tag.clone(), bytes(&turned), tag, bytes(&b)].concat();
+    let found = run("Gemm y 1 1 x y 0=0.5 1=2 5=1 6=1 8=5 9=4 10=4 14=1", gemm);
+    let product = rows(&x, 4, &w, &[0.0; 5]);
+    let expected = (0..15).map(|at| 0.5 * (product[at % 3 * 5 + at / 3] + 2.0 * b[at / 3]));
+    near(&found, &expected.collect::<Vec<f32>>());
+}
+
+/// An attention of two heads over other rows than its own, with a mask.
+#[test]
+fn an_attention_is_its_sums() {
+    let (x, other, mask) = (numbers(3 * 4, 1), numbers(2 * 6, 2), numbers(3 * 2, 3));
+    let sizes = [(4, 4), (4, 6), (4, 6), (4, 4)];
+    let layers = sizes.map(|(outputs, columns)| (numbers(outputs * columns, columns), numbers(outputs, 5)));
+    let bin: Vec<u8> = layers.iter().flat_map(|(w, b)| [vec![0; 4], bytes(w), bytes(b)].concat()).collect();
+    let param = "7767517\n4 4\nInput x 0 1 x 0=4 1=3\nInput o 0 1 o 0=6 1=2\nInput m 0 1 m 0=2 1=3\n\
+                 MultiHeadAttention y 3 1 x o m y 0=4 1=2 2=16 3=6 4=6 5=1\n";
+    let graph = reads(param, &bin).unwrap();
+    let found = float::run(&graph, &[x.clone(), other.clone(), mask.clone()], &mut |_, _| {}).unwrap();
+    let [queries, keys, values] = [(0, &x, 4), (1, &other, 6), (2, &other, 6)]
+        .map(|(at, input, columns): (usize, _, _)| rows(input, columns, &layers[at].0, &layers[at].1));
+    let mut joined = vec![0.0; 3 * 4];
+    for row in 0..3 {
+        for head in [0, 2] {
+            let score = |k: usize| {
+                let product: f32 = (head..head + 2).map(|c| queries[row * 4 + c] * keys[k * 4 + c]).sum();
+                (product / 2.0_f32.sqrt() + mask[row * 2 + k]).exp()
+            };
+            let [a, b] = [score(0), score(1)];
+            for c in head..head + 2 {
+                joined[row * 4 + c] = (a * values[c] + b * values[4 + c]) / (a + b);
+            }
+        }
+    }
+    near(&found[0], &rows(&joined, 4, &layers[3].0, &layers[3].1));
+    for (from, to) in [("1=2 2=16", "1=3 2=16"), ("5=1", "5=1 7=1"), ("2=16", "2=15"), ("0=4 1=2 2", "0=0 1=2 2")] {
+        assert!(reads(&param.replace(from, to), &bin).is_err(), "{to}");
+    }
+}
