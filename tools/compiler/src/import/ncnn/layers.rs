@@ -42,6 +42,7 @@ const LAYERS: &[&str] = &[
     "Flip",
     "GELU",
     "GLU",
+    "GRU",
     "Gemm",
     "GroupNorm",
     "HardSigmoid",
@@ -51,6 +52,7 @@ const LAYERS: &[&str] = &[
     "InstanceNorm",
     "Interp",
     "LRN",
+    "LSTM",
     "LayerNorm",
     "Log",
     "MatMul",
@@ -66,6 +68,7 @@ const LAYERS: &[&str] = &[
     "Pooling",
     "Pooling1D",
     "Power",
+    "RNN",
     "ReLU",
     "Reduction",
     "Reorg",
@@ -94,12 +97,7 @@ pub(super) fn is_known(kind: &str) -> bool {
     LAYERS.contains(&kind)
 }
 
-pub(super) fn why_not(kind: &str) -> String {
-    match kind {
-        "LSTM" | "GRU" | "RNN" => "recurrence is not supported".to_owned(),
-        _ => "the layer is not supported".to_owned(),
-    }
-}
+pub(super) const WHY_NOT: &str = "the layer is not supported";
 
 /// The greatest number of copies of a tensor along one axis.
 const MAX_TILES: usize = 1024;
@@ -113,7 +111,7 @@ impl Reader<'_> {
         options: &Options,
     ) -> Result<Vec<TensorId>, String> {
         if !is_known(l.kind) {
-            return Err(why_not(l.kind));
+            return Err(WHY_NOT.to_owned());
         }
         match l.kind {
             "Input" => {
@@ -133,6 +131,7 @@ impl Reader<'_> {
             "Split" => return Ok(vec![x; l.tops.len()]),
             "Noop" if l.tops.len() == inputs.len() => return Ok(inputs.to_vec()),
             "Slice" => return self.slices(l, x),
+            "LSTM" | "GRU" | "RNN" => return self.recurrent(l, inputs),
             _ => {}
         }
         let unary = |reader: &mut Self, unary| reader.emit(l, Op::Unary(unary), &[x]);
@@ -266,7 +265,7 @@ impl Reader<'_> {
                 self.emit(l, Op::Lrn { size: l.size(1, 5)?, alpha, beta, bias }, &[x])
             }
             "LRN" => Err("normalisation within a channel is not supported".to_owned()),
-            other => Err(why_not(other)),
+            _ => Err(WHY_NOT.to_owned()),
         }?;
         Ok(vec![y])
     }

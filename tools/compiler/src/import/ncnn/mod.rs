@@ -12,6 +12,7 @@
 mod attention;
 mod layers;
 mod reader;
+mod recurrent;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -137,7 +138,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
             Some(inputs) => reader.layer(layer, &inputs, options).map_err(|reason| Some(refuse(reason))),
             // An earlier layer could not be read. Without shapes only this layer's name can be checked.
             None if layers::is_known(layer.kind) => Err(None),
-            None => Err(Some(refuse(layers::why_not(layer.kind)))),
+            None => Err(Some(refuse(layers::WHY_NOT.to_owned()))),
         };
         let outputs = match (outputs, unknown) {
             (Ok(_), Some(before)) if needed && reader.weights.at != at => {

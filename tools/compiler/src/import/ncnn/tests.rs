@@ -29,7 +29,8 @@ fn a_convolution_has_its_activation() {
 /// The outputs that the user names need not have been read behind what is not supported.
 #[test]
 fn layers_behind_the_outputs_are_left_out() {
-    let param = PARAM.replace("3 4", "5 6") + "LSTM last 1 1 a c 0=2\nReLU relu 1 1 c d\nUnknown more 1 1 d e\n";
+    let param =
+        PARAM.replace("3 4", "5 6") + "PSROIPooling last 1 1 a c 0=2\nReLU relu 1 1 c d\nUnknown more 1 1 d e\n";
     let outputs = |names: &[&str]| {
         let outputs = names.iter().map(|&name| name.to_owned()).collect();
         read(&param, &[&bin()[..], &[0; 8]].concat(), "test", &Options { outputs, ..Options::default() })
@@ -38,7 +39,7 @@ fn layers_behind_the_outputs_are_left_out() {
     assert_eq!(graph.tensor(graph.outputs[0]).name, "b");
     assert!(outputs(&["nosuch"]).unwrap_err().to_string().contains("nosuch"));
     let said = outputs(&[]).unwrap_err().to_string();
-    assert!(said.contains("LSTM") && said.contains("with these outputs: a"), "{said}");
+    assert!(said.contains("PSROIPooling") && said.contains("with these outputs: a"), "{said}");
     assert!(outputs(&["d"]).is_err());
 }
 
@@ -117,7 +118,7 @@ fn bad_models_are_errors() {
         ("-23310=1,0.5", "-23310=9,0.5", "conv"),
         ("-23310=1,0.5", "", "conv"),
         ("conv a b", "conv a a", "split"),
-        ("Split", "LSTM", "split"),
+        ("Split", "PSROIPooling", "split"),
         ("5=1", "5", "conv"),
         ("2=1\n", "2=99999999999999999999\n", "in"),
         ("1=1 5", "1=nan 5", "conv"),
@@ -274,5 +275,45 @@ fn an_attention_is_its_sums() {
     near(&found[0], &rows(&joined, 4, &layers[3].0, &layers[3].1));
     for (from, to) in [("1=2 2=16", "1=3 2=16"), ("5=1", "5=1 7=1"), ("2=16", "2=15"), ("0=4 1=2 2", "0=0 1=2 2")] {
         assert!(reads(&param.replace(from, to), &bin).is_err(), "{to}");
+    }
+}
+
+/// Recurrent layers in both directions, from given states: one step of each from formulas.
+#[test]
+fn recurrent_layers_are_their_formulas() {
+    let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
+    for (kind, gates, biases) in [("LSTM", 4, 4), ("GRU", 3, 4), ("RNN", 1, 1)] {
+        let (of_x, of_h) = (numbers(2 * gates * 3, 1), numbers(2 * gates, 2));
+        let bias = numbers(2 * biases, 3);
+        let bin = [&[0; 4][..], &bytes(&of_x), &[0; 4], &bytes(&bias), &[0; 4], &bytes(&of_h)].concat();
+        let (count, states, cells) = if kind == "LSTM" { (2, "h c", "Input c 0 1 c 0=1 1=2\n") } else { (1, "h", "") };
+        let param = format!(
+            "7767517\n{0} {0}\nInput x 0 1 x 0=3 1=1\nInput h 0 1 h 0=1 1=2\n{cells}{kind} y {1} 1 x {states} y 0=1 1={2} 2=2\n",
+            2 + count,
+            1 + count,
+            of_x.len()
+        );
+        let graph = reads(&param, &bin).unwrap();
+        let (x, h, c) = (numbers(3, 4), numbers(2, 5), numbers(2, 6));
+        let found = float::run(&graph, &[x.clone(), h.clone(), c.clone()][..=count], &mut |_, _| {}).unwrap();
+        let expected = [0, 1].map(|d: usize| {
+            let of_input = |k: usize| (0..3).map(|i| of_x[(d * gates + k) * 3 + i] * x[i]).sum::<f32>();
+            let of_state = |k: usize| of_h[d * gates + k] * h[d];
+            let sum = |k: usize| of_input(k) + of_state(k) + bias[d * biases + k];
+            match kind {
+                "LSTM" => {
+                    let cell = sigmoid(sum(1)) * c[d] + sigmoid(sum(0)) * sum(3).tanh();
+                    sigmoid(sum(2)) * cell.tanh()
+                }
+                "GRU" => {
+                    let (reset, update) = (sigmoid(sum(0)), sigmoid(sum(1)));
+                    let of_state = reset * (of_state(2) + bias[d * biases + 3]);
+                    let new = (of_input(2) + bias[d * biases + 2] + of_state).tanh();
+                    (1.0 - update) * new + update * h[d]
+                }
+                _ => sum(0).tanh(),
+            }
+        });
+        near(&found[0], &expected);
     }
 }
