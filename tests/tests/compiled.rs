@@ -764,6 +764,35 @@ fn a_mask_costs_no_precision() {
     }
 }
 
+/// The mean of the numbers of channels by shares of a softmax, as detectors have it: the emulator rounds shares down, and the bias makes up
+/// for it.
+#[test]
+fn means_of_shares_are_not_too_small() {
+    let mut graph = Graph::new("shares");
+    let x = graph.input("x", &[1, 16, 8, 8]).unwrap();
+    let shares = graph.add("softmax", Op::Softmax { axis: 1 }, &[x], "shares").unwrap();
+    let weights = (0..16_u8).map(f32::from).collect::<Vec<_>>();
+    let weights = graph.add_constant("numbers", &[1, 16, 1, 1], weights).unwrap();
+    let y = graph.add("mean", Op::Convolution(Convolution::pointwise()), &[shares, weights], "y").unwrap();
+    graph.outputs.push(y);
+    let mut random = Random::new(7);
+    let mut values = || (0..16 * 64).map(|_| 3.0 * random.real()).collect::<Vec<f32>>();
+    let (samples, values) = ([values(), values(), values()], values());
+    let measured = Measured::new(&graph, samples.map(|sample| Ok(vec![sample]))).unwrap().ranges(Method::Max);
+    let mut without = Ranges::new();
+    for id in [x, shares, y] {
+        without.set(id, *measured.get(id).unwrap());
+    }
+    let expected = float::run(&graph, std::slice::from_ref(&values), &mut |_, _| {}).unwrap();
+    let [with, without] = [measured, without].map(|ranges| {
+        let compiled = compile(&graph, &ranges, &Options::new(&NV_SMALL)).unwrap();
+        let mut model = nvdla_compiler::evaluate::measure::Measured::new(&compiled, &[None]).unwrap();
+        let found = model.run(std::slice::from_ref(&values)).unwrap();
+        found[0].iter().zip(&expected[0]).map(|(found, expected)| found - expected).sum::<f32>() / 64.0
+    });
+    assert!(without < -0.2 && with.abs() < 0.05, "{with} with a bias, {without} without");
+}
+
 /// A layer has more kernels than a cube has channels, as that of a reader of Chinese. Its blocks are cubes of one tensor, which only the
 /// emulator takes as a whole.
 #[test]

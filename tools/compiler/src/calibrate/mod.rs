@@ -28,6 +28,8 @@ pub struct Measured {
     histograms: Vec<Option<Histogram>>,
     /// The sum of each channel's values, and the number of values per channel.
     sums: Vec<Option<(Vec<f64>, usize)>>,
+    /// The same of what rounding down takes from results of softmaxes. None for other tensors.
+    losses: Vec<Option<Vec<f64>>>,
     /// The channels that can be equalised.
     sets: Sets,
     /// The histograms of the channels of tensors that can be equalised.
@@ -45,6 +47,16 @@ const NO_SHARE: f32 = 12.0;
 
 /// How far the values with a share reach, relative to all values, where those without saturate.
 const COARSE: f32 = 0.5;
+
+/// What rounding down to steps of 1/127 takes from a share: all of less than a step, and half a step of others on average.
+fn lost(share: f32) -> f64 {
+    let (share, step) = (f64::from(share), 1.0 / 127.0);
+    if share < step {
+        share.max(0.0)
+    } else {
+        step / 2.0
+    }
+}
 
 /// The tensors that only softmaxes read, and the values below which elements have no share.
 #[derive(Clone, Debug)]
@@ -140,9 +152,11 @@ impl Measured {
     pub fn empty(graph: &Graph) -> Self {
         let count = graph.tensors.len();
         let (histograms, sums) = (vec![None; count], vec![None; count]);
+        let losses = graph.of_softmaxes().into_iter().map(|of| of.then(Vec::new)).collect();
         Self {
             histograms,
             sums,
+            losses,
             sets: Sets::new(graph),
             channels: vec![Vec::new(); count],
             outputs: graph.outputs.clone(),
@@ -166,7 +180,8 @@ impl Measured {
         let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
         let (channels, outputs, peaks) =
             (vec![Vec::new(); self.channels.len()], self.outputs.clone(), self.peaks.clone());
-        Self { histograms, sums, sets, channels, outputs, peaks, shares: self.shares.clone() }
+        let (losses, shares) = (self.losses.clone(), self.shares.clone());
+        Self { histograms, sums, losses, sets, channels, outputs, peaks, shares }
     }
 
     /// The samples whose values make the steps of int8 too coarse for the others. Bounded functions such as a sigmoid are often near
@@ -195,6 +210,14 @@ impl Measured {
         let (sums, count) = self.sums[id.0].get_or_insert_with(|| (vec![0.0; channels], 0));
         sums.iter_mut().zip(summaries).for_each(|(sum, summary)| *sum += summary.sum);
         *count += height * width;
+        if let Some(losses) = &mut self.losses[id.0] {
+            losses.resize(channels, 0.0);
+            let planes = values.chunks_exact(height * width);
+            losses
+                .iter_mut()
+                .zip(planes)
+                .for_each(|(loss, plane)| *loss += plane.iter().map(|&x| lost(x)).sum::<f64>());
+        }
         if self.sets.free(id) {
             let histograms = &mut self.channels[id.0];
             histograms.resize_with(channels, Histogram::of_channel);
@@ -246,7 +269,11 @@ impl Measured {
                 ranges.set(TensorId(k), low.map_or(range, |low| Range::of(low, range.max)));
             }
             if let Some((sums, count)) = &self.sums[k] {
-                ranges.set_means(TensorId(k), sums.iter().map(|sum| (sum / *count as f64) as f32).collect());
+                let mean = |sum: &f64| (sum / *count as f64) as f32;
+                ranges.set_means(TensorId(k), sums.iter().map(mean).collect());
+                if let Some(losses) = self.losses.get(k).and_then(Option::as_ref) {
+                    ranges.set_losses(TensorId(k), losses.iter().map(mean).collect());
+                }
             }
         }
         ranges
@@ -463,6 +490,9 @@ pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Rang
             }
             if let Some(means) = measured.means(TensorId(k)) {
                 ranges.set_means(TensorId(k), means.clone());
+            }
+            if let Some(losses) = measured.losses(TensorId(k)) {
+                ranges.set_losses(TensorId(k), losses.clone());
             }
         }
         derive(graph, &mut ranges);

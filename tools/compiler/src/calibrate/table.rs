@@ -4,7 +4,7 @@
 //! "min": …, "max": …, "offset": …}`. `scale` is the real value of one step.
 //!
 //! An entry may have more, which NVIDIA's compiler does not use: the `span`, which is the real values of the integers -128 and 127,
-//! and the mean of each channel (`means`) with the `shape` of the tensor. With the means, biases make up for the rounding of weights,
+//! and the mean of each channel (`means`) with the `shape` of the tensor, and of a softmax's result the `losses`. With the means, biases make up for the rounding of weights,
 //! as they do with samples.
 
 use std::collections::BTreeMap;
@@ -34,12 +34,15 @@ struct Entry {
     shape: Vec<usize>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     means: Vec<f32>,
+    /// Of a softmax's result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    losses: Vec<f32>,
 }
 
 impl Entry {
     /// Checks everything that does not depend on the network.
     fn check(&self) -> Result<(), String> {
-        let Self { scale, min, max, offset, span, shape, means } = self;
+        let Self { scale, min, max, offset, span, shape, means, losses } = self;
         if !(scale.is_finite() && *scale > 0.0) {
             return Err(format!("the scale {scale}, which is not a positive number"));
         }
@@ -56,6 +59,9 @@ impl Entry {
         }
         if !means.is_empty() && (!shape.contains(&means.len()) || means.iter().any(|mean| !mean.is_finite())) {
             return Err(format!("{} means and the shape {shape:?}: there is one mean per channel", means.len()));
+        }
+        if !losses.is_empty() && (losses.len() != means.len() || losses.iter().any(|loss| !loss.is_finite())) {
+            return Err(format!("{} losses and {} means: there is one of each per channel", losses.len(), means.len()));
         }
         Ok(())
     }
@@ -119,6 +125,9 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
         let tensor = graph.tensor(id);
         if let Some(means) = entry.means_of(tensor) {
             ranges.set_means(id, means.into());
+            if !entry.losses.is_empty() {
+                ranges.set_losses(id, entry.losses.clone().into());
+            }
         } else if entry.shape != tensor.shape {
             ranges.doubts.push(format!(
                 "the table of scales has the means of \"{name}\" for the shape {:?}, and the tensor has {:?}: they are not used",
@@ -135,9 +144,11 @@ pub fn write(graph: &Graph, ranges: &Ranges) -> String {
     for id in graph.inputs.iter().copied().chain(graph.nodes.iter().map(|node| node.output)) {
         if let Some(range) = ranges.get(id) {
             let Range { min, max, scale, span, .. } = *range;
-            let (tensor, means) = (graph.tensor(id), ranges.means(id).map_or(Vec::new(), |means| means.to_vec()));
+            let list = |values: Option<&std::sync::Arc<[f32]>>| values.map_or(Vec::new(), |values| values.to_vec());
+            let (tensor, means, losses) = (graph.tensor(id), list(ranges.means(id)), list(ranges.losses(id)));
             let shape = if means.is_empty() { Vec::new() } else { tensor.shape.clone() };
-            entries.insert(&tensor.name, Entry { scale, min, max, offset: 0.0, span: Some(span), shape, means });
+            entries
+                .insert(&tensor.name, Entry { scale, min, max, offset: 0.0, span: Some(span), shape, means, losses });
         }
     }
     serde_json::to_string_pretty(&entries).unwrap_or_default() + "\n"

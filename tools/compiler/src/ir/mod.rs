@@ -179,6 +179,21 @@ impl Graph {
         readers
     }
 
+    /// Whether each tensor has results of softmaxes alone, perhaps in other places.
+    pub(crate) fn of_softmaxes(&self) -> Vec<bool> {
+        let mut of = vec![false; self.tensors.len()];
+        for Node { op, inputs, output, .. } in &self.nodes {
+            of[output.0] = match op {
+                Op::Softmax { .. } => true,
+                Op::Slice { .. } | Op::Reshape { .. } | Op::Transpose { .. } | Op::Concat { .. } => {
+                    inputs.iter().all(|id| of[id.0])
+                }
+                _ => false,
+            };
+        }
+        of
+    }
+
     /// Whether each tensor is read by softmaxes and by moves before them alone. Only the differences of its values from the largest
     /// element count, and those that are far below it have no share.
     pub(crate) fn only_for_softmax(&self) -> Vec<bool> {

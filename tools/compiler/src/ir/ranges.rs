@@ -83,6 +83,7 @@ impl Range {
 pub struct Ranges {
     tensors: Vec<Option<Range>>,
     means: Vec<Option<Arc<[f32]>>>,
+    losses: Vec<Option<Arc<[f32]>>>,
     /// What the samples show to be doubtful: the compilation warns of it.
     pub doubts: Vec<String>,
 }
@@ -106,6 +107,16 @@ impl Ranges {
     /// The mean of each channel of a tensor.
     pub fn means(&self, id: TensorId) -> Option<&Arc<[f32]>> {
         self.means.get(id.0)?.as_ref()
+    }
+
+    /// What the emulator takes from each channel of a softmax's result on average, because it rounds down to steps of 1/127.
+    pub fn losses(&self, id: TensorId) -> Option<&Arc<[f32]>> {
+        self.losses.get(id.0)?.as_ref()
+    }
+
+    /// Sets what is taken from each channel.
+    pub fn set_losses(&mut self, id: TensorId, losses: Arc<[f32]>) {
+        put(&mut self.losses, id, losses);
     }
 
     /// Sets the mean of each channel of a tensor.

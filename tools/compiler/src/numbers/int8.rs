@@ -230,6 +230,9 @@ impl Quantizer<'_> {
         // The mean change of the output by the rounding of weights.
         let original = self.copies.get(&input).copied().unwrap_or(input);
         let means = self.ranges.means(ir::TensorId(original)).filter(|means| means.len() == channels);
+        // The emulator rounds the shares of a softmax down. What that takes is in proportion to the step.
+        let steps_of_shares = self.scales[input].scale * 127.0;
+        let losses = self.ranges.losses(ir::TensorId(original)).filter(|losses| losses.len() == channels);
         let mut quantized = vec![0i16; conv.kernels * each];
         let rounded = quantized.par_chunks_exact_mut(each).zip(&grids).zip(&steps).enumerate();
         let sums = rounded.map(|(k, ((integers, grid), step))| {
@@ -256,9 +259,11 @@ impl Quantizer<'_> {
                 let real = real(k);
                 let planes = integers.chunks_exact(window).zip(real.chunks_exact(window));
                 for ((plane, real), (c, mean)) in planes.zip((first(k)..).zip(&means[first(k)..])) {
+                    let loss = losses.map_or(0.0, |losses| f64::from(losses[c]) * steps_of_shares);
                     let (own, mean) = (relative.get(c).map_or(*step, |by| step / by), f64::from(*mean));
                     for (at, (&weight, real)) in plane.iter().zip(real).enumerate() {
-                        change += (real - f64::from(weight) * own) * mean * ones(at);
+                        let integer = f64::from(weight) * own;
+                        change += ((real - integer) * mean + integer * loss) * ones(at);
                     }
                 }
             }
