@@ -18,6 +18,7 @@ const LARGEST: f32 = 16384.0;
 const UNKNOWN: f32 = 1.0 / 16.0;
 /// The ratio of the largest argument to the least, up to which a linear table is used.
 const NARROW: f32 = 64.0;
+
 /// The graph whose roots half precision can compute, and its ranges. `None` if it is the same. `inputs` has the preprocessing of each
 /// input that is given as a picture's bytes.
 pub(crate) fn computable(graph: &Graph, ranges: &Ranges, inputs: &[Option<Preprocess>]) -> Option<(Graph, Ranges)> {
@@ -91,6 +92,13 @@ fn squares(graph: &Graph, readers: &[Vec<usize>], function: usize) -> Option<Squ
     }
 }
 
+/// A second operand.
+#[derive(Clone, Copy)]
+enum Operand {
+    Tensor(TensorId),
+    Number(f32),
+}
+
 /// A graph that is changed.
 struct Builder {
     graph: Graph,
@@ -114,20 +122,15 @@ impl Builder {
         TensorId(self.graph.tensors.len() - 1)
     }
 
-    /// Adds an operator before a node, with a number as its second operand where `by` is one.
-    fn add(
-        &mut self,
-        at: usize,
-        op: Binary,
-        a: TensorId,
-        by: Result<TensorId, f32>,
-        output: Option<TensorId>,
-    ) -> TensorId {
+    /// Adds an operator before a node.
+    fn add(&mut self, at: usize, op: Binary, a: TensorId, by: Operand, output: Option<TensorId>) -> TensorId {
         let node = &self.graph.nodes[at.min(self.graph.nodes.len() - 1)];
         let (name, shape) = (node.name.clone(), self.graph.shape(a).to_vec());
         let tensor = format!("{} {}", self.graph.tensor(a).name, self.graph.tensors.len());
-        let b =
-            by.unwrap_or_else(|number| self.tensor(format!("{tensor} by {number}"), Vec::new(), Some(vec![number])));
+        let b = match by {
+            Operand::Tensor(id) => id,
+            Operand::Number(number) => self.tensor(format!("{tensor} by {number}"), Vec::new(), Some(vec![number])),
+        };
         let output = output.unwrap_or_else(|| self.tensor(tensor, shape, None));
         self.added.push((at, Node { name, op: Op::Binary(op), inputs: vec![a, b], output }));
         output
@@ -164,7 +167,7 @@ impl Builder {
             self.ranges.doubts.push(doubt);
         }
         let x = self.graph.nodes[*node].inputs[0];
-        let smaller = self.add(*node, Binary::Mul, x, Err(units), None);
+        let smaller = self.add(*node, Binary::Mul, x, Operand::Number(units), None);
         self.scale(smaller, x, units);
         self.graph.nodes[*node].inputs[1] = smaller;
         for &id in tensors {
@@ -196,16 +199,16 @@ impl Builder {
         let last = Some(y);
         if !wide {
             self.scale(part, y, 1.0 / factor);
-            self.add(k + 1, Binary::Mul, part, Err(factor), last);
+            self.add(k + 1, Binary::Mul, part, Operand::Number(factor), last);
             return;
         }
         self.graph.nodes[k].op = Op::Unary(Unary::Octaves(-0.5));
-        let near = self.add(k + 1, Binary::Mul, x, Ok(part), None);
-        let square = self.add(k + 1, Binary::Mul, near, Ok(part), None);
-        let less = self.add(k + 1, Binary::Mul, square, Err(-0.5 * factor), None);
-        let slope = self.add(k + 1, Binary::Add, less, Err(1.5 * factor), None);
+        let near = self.add(k + 1, Binary::Mul, x, Operand::Tensor(part), None);
+        let square = self.add(k + 1, Binary::Mul, near, Operand::Tensor(part), None);
+        let less = self.add(k + 1, Binary::Mul, square, Operand::Number(-0.5 * factor), None);
+        let slope = self.add(k + 1, Binary::Add, less, Operand::Number(1.5 * factor), None);
         // x^0.5 is x times x^-0.5.
-        self.add(k + 1, Binary::Mul, slope, Ok(if inverse { part } else { near }), last);
+        self.add(k + 1, Binary::Mul, slope, Operand::Tensor(if inverse { part } else { near }), last);
     }
 }
 
