@@ -16,6 +16,7 @@ use nvdla_uapi::ioctl::{
 use nvdla_uapi::queue::{self, Access, Address, Query, Submit, Sync, Task, Wait};
 
 use crate::drm::{call, read_write, Prime, Result, PRIME_FD_TO_HANDLE, PRIME_HANDLE_TO_FD};
+use crate::system::HANG;
 
 /// First ioctl number that DRM leaves to drivers.
 const BASE: u32 = 0x40;
@@ -267,6 +268,11 @@ impl Node {
     /// Waits at most this many seconds for a task, and returns its status.
     pub fn wait(&self, sequence: u64, seconds: u64) -> Result<i32> {
         self.wait_until(sequence, now_ns() + seconds * 1_000_000_000)
+    }
+
+    /// Waits until a task has ended, and returns its status; an error if it hangs.
+    pub fn end(&self, sequence: u64) -> Result<i32> {
+        self.wait(sequence, HANG.as_secs())
     }
 
     /// The kernel's information about the open file (fdinfo).

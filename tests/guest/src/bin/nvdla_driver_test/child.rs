@@ -80,7 +80,7 @@ fn queue(node: &Path) -> Result<(), Failed> {
         last = test_task.submit(&node, Options::default())?.sequence;
     }
     ready()?;
-    equal("the task's end", node.wait(last, 120)?, 0)
+    equal("the task's end", node.end(last)?, 0)
 }
 
 /// Starts a task that does not end before the machine is switched off.
@@ -93,7 +93,7 @@ fn stay(node: &Path) -> Result<(), Failed> {
     let sequence = test_task.submit(&node, Options { deadline_ns: u64::MAX, ..Options::default() })?.sequence;
     control.until_started(before)?;
     ready()?;
-    equal("the task's end", node.wait(sequence, 120)?, -libc::ENODEV)
+    equal("the task's end", node.end(sequence)?, -libc::ENODEV)
 }
 
 /// Runs a task in a buffer that it received.

@@ -204,7 +204,7 @@ fn not_urgent() -> Result<(), Failed> {
     })??;
     equal("a task that is not urgent", result.0, Ok(1))?;
     refused("an urgent task", result.1, Errno::EACCES)?;
-    equal("the task's end", node.wait(1, 120)?, 0)
+    equal("the task's end", node.end(1)?, 0)
 }
 
 /// The time of a client that opens the node, runs a task and closes the node: the shortest of many, because the load of the
@@ -266,7 +266,7 @@ fn many_waiting() -> Result<(), Failed> {
     unhindered(&format!("{clients} clients that wait for a fence"), &node, alone)?;
     timeline.advance(1)?;
     for (other, sequence) in &others {
-        equal("the end of a task that has waited", other.wait(*sequence, 120)?, 0)?;
+        equal("the end of a task that has waited", other.end(*sequence)?, 0)?;
     }
     Ok(())
 }
@@ -337,7 +337,7 @@ fn kill(part: &str, arrange: impl FnOnce(&Control)) -> Result<(), Failed> {
     let mut test_task = TestTask::copies(&node, 2)?;
     test_task.fill(77);
     let sequence = test_task.submit(&node, Options { deadline_ns: u64::MAX, ..Options::default() })?.sequence;
-    equal("another client's task", node.wait(sequence, 120)?, 0)?;
+    equal("another client's task", node.end(sequence)?, 0)?;
     // One task of the program may have been next already.
     let more = control.counts().starts - at_death;
     ensure!(more <= 3, "{more} operations were started after the program's end instead of 2");

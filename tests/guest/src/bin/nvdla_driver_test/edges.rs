@@ -45,7 +45,7 @@ pub(crate) fn die(node: &Node, control: &Control, knob: Knob, value: u32) -> Res
     let test_task = TestTask::copies(node, 1)?;
     met(control, (knob, value), 100, |milliseconds| {
         let sequence = test_task.submit(node, within(milliseconds))?.sequence;
-        equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)
+        equal("the task's end", node.end(sequence)?, -libc::ETIMEDOUT)
     })?;
     control.set(knob, 0);
     refused("the next task", test_task.submit(node, Options::default()).map(|task| task.sequence), Errno::EIO)
@@ -222,7 +222,7 @@ fn unlocked() -> Result<(), Failed> {
         while node.wait_until(sequence, now_ns()) == Err(Errno::ETIMEDOUT) {
             states.extend(node.state()?.lines().find_map(|line| Some(line.strip_prefix("state: ")?.to_owned())));
         }
-        equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)?;
+        equal("the task's end", node.end(sequence)?, -libc::ETIMEDOUT)?;
         Ok(states)
     })?;
     let during = states.iter().filter(|state| *state == "waits for a reset").count();
@@ -262,8 +262,8 @@ fn others_while_running() -> Result<(), Failed> {
     let queued = test_task.submit(&node, Options::default())?.sequence;
     control.until_started(starts)?;
     reset(&device)?;
-    equal("the running task's end", node.wait(running, 120)?, -libc::EIO)?;
-    equal("the queued task's end", node.wait(queued, 120)?, 0)?;
+    equal("the running task's end", node.end(running)?, -libc::EIO)?;
+    equal("the queued task's end", node.end(queued)?, 0)?;
     test_task.fill(5);
     equal("the next task's end", test_task.run(&node)?, 0)?;
     Ok(test_task.check(5)?)

@@ -50,7 +50,7 @@ fn failing(node: &Node, knob: Knob) -> Result<String, Failed> {
     let mut messages = met(&control, (knob, 1), 300, |milliseconds| {
         let messages = Messages::from_now()?;
         let submitted = test_task.submit(node, within(milliseconds))?;
-        equal("the task's end", node.wait(submitted.sequence, 120)?, -libc::ETIMEDOUT)?;
+        equal("the task's end", node.end(submitted.sequence)?, -libc::ETIMEDOUT)?;
         equal("its fence", fence::end(&submitted.fence.ok_or("no fence")?)?, -libc::ETIMEDOUT)?;
         Ok(messages)
     })?;
@@ -85,7 +85,7 @@ fn lost() -> Result<(), Failed> {
     let mut messages = met(&control, (Knob::Lose, 1), 300, |milliseconds| {
         let messages = Messages::from_now()?;
         let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
-        equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)?;
+        equal("the task's end", node.end(sequence)?, -libc::ETIMEDOUT)?;
         Ok(messages)
     })?;
     equal("the next task's end", test_task.run(&node)?, 0)?;
@@ -117,7 +117,7 @@ fn time_left() -> Result<(), Failed> {
             left =
                 left.max(line.and_then(|line| line.strip_suffix(" us left")?.rsplit(' ').next()?.parse::<u64>().ok()));
         }
-        equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)?;
+        equal("the task's end", node.end(sequence)?, -libc::ETIMEDOUT)?;
         Ok((left, 1000 * milliseconds))
     })?;
     println!("{left:?} of {limit} us were left");
@@ -153,7 +153,7 @@ fn among_clients() -> Result<(), Failed> {
         }
         let mut failures = 0;
         for (node, sequence) in tasks {
-            match node.wait(sequence, 120)? {
+            match node.end(sequence)? {
                 0 => {}
                 error if error == -libc::ETIMEDOUT => failures += 1,
                 other => return Err(format!("a task ended with {other}").into()),
@@ -197,7 +197,7 @@ fn often() -> Result<(), Failed> {
         let knob = [Knob::Hang, Knob::Lose, Knob::Refuse][round % 3];
         let end = met(&control, (knob, 1), 200, |milliseconds| {
             let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
-            Ok(node.wait(sequence, 120)?)
+            Ok(node.end(sequence)?)
         })?;
         // If one of two interrupts is lost, the other one may be enough.
         ensure!(end == -libc::ETIMEDOUT || end == 0 && round % 3 == 1, "round {round}: {end}");
@@ -222,7 +222,7 @@ fn spurious() -> Result<(), Failed> {
         for _ in 0..20 {
             control.set(Knob::Spurious, 1);
         }
-        equal("the task's end", node.wait(sequence, 120)?, 0)?;
+        equal("the task's end", node.end(sequence)?, 0)?;
         test_task.check(seed)?;
     }
     Ok(())
@@ -236,7 +236,7 @@ fn late() -> Result<(), Failed> {
     // Long after the deadline, because a loaded machine may end the task late.
     met(&control, (Knob::Delay, 1_000_000), 50, |milliseconds| {
         let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
-        equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)
+        equal("the task's end", node.end(sequence)?, -libc::ETIMEDOUT)
     })?;
     for seed in 0..3 {
         test_task.fill(seed);
@@ -259,7 +259,7 @@ fn dead() -> Result<(), Failed> {
             std::thread::sleep(Duration::from_millis(1));
         }
         control.set(Knob::Mute, 1);
-        let ends = [node.wait(first, 120)?, node.wait(second, 120)?];
+        let ends = [node.end(first)?, node.end(second)?];
         control.set(Knob::Mute, 0);
         ensure!(ends.iter().all(|&end| end < 0), "the tasks ended with {ends:?}");
         Ok(())
@@ -301,7 +301,7 @@ fn messages() -> Result<(), Failed> {
     for _ in 0..TASKS {
         met(&control, (Knob::Hang, 1), 20, |milliseconds| {
             let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
-            equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)
+            equal("the task's end", node.end(sequence)?, -libc::ETIMEDOUT)
         })?;
     }
     let lines: Vec<_> = messages.read()?.into_iter().filter(|line| line.contains("ended by the driver")).collect();
@@ -343,5 +343,5 @@ fn unready() -> Result<(), Failed> {
     ensure!(looks > 0, "the device is not looked at:\n{text}");
     ensure!(looks <= ticks, "{looks} looks in {:?}", start.elapsed());
     control.set(Knob::Unclear, 0);
-    equal("the task's end", node.wait(sequence, 120)?, 0)
+    equal("the task's end", node.end(sequence)?, 0)
 }

@@ -53,7 +53,7 @@ fn waits() -> Result<(), Failed> {
     std::thread::sleep(std::time::Duration::from_millis(50));
     ensure!(test_task.is_untouched(), "it ran before its fence");
     timeline.advance(1)?;
-    equal("the task's end", node.wait(sequence, 120)?, 0)?;
+    equal("the task's end", node.end(sequence)?, 0)?;
     Ok(test_task.check(8)?)
 }
 
@@ -69,7 +69,7 @@ fn every() -> Result<(), Failed> {
         ensure!(test_task.is_untouched(), "it ran after {number} of 64 fences");
         timeline.advance(1)?;
     }
-    equal("the task's end", node.wait(sequence, 120)?, 0)?;
+    equal("the task's end", node.end(sequence)?, 0)?;
     Ok(test_task.check(8)?)
 }
 
@@ -81,7 +81,7 @@ fn signalled() -> Result<(), Failed> {
     let test_task = TestTask::copies(&node, 1)?;
     let options = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
     let sequence = test_task.submit(&node, options)?.sequence;
-    equal("the task's end", node.wait(sequence, 120)?, 0)
+    equal("the task's end", node.end(sequence)?, 0)
 }
 
 fn fails() -> Result<(), Failed> {
@@ -94,7 +94,7 @@ fn fails() -> Result<(), Failed> {
     let submitted = test_task.submit(&node, options)?;
     // Closing a timeline fails its pending fences.
     drop(timeline);
-    let status = node.wait(submitted.sequence, 120)?;
+    let status = node.end(submitted.sequence)?;
     equal("the task's end", status, -libc::ENOENT)?;
     equal("its fence", fence::end(&submitted.fence.ok_or("no fence")?)?, status)?;
     ensure!(test_task.is_untouched(), "it ran");
@@ -116,7 +116,7 @@ fn others_go_on() -> Result<(), Failed> {
         test_task.check(seed)?;
     }
     timeline.advance(1)?;
-    equal("the task's end", node.wait(sequence, 120)?, 0)
+    equal("the task's end", node.end(sequence)?, 0)
 }
 
 /// Each task waits for the previous one, on the other device.
@@ -151,7 +151,7 @@ fn outlives() -> Result<(), Failed> {
         drop(test_task.submit(&node, Options { out_fence: true, ..Options::default() })?.fence);
     }
     let submitted = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?;
-    equal("the task's end", node.wait(submitted.sequence, 120)?, 0)?;
+    equal("the task's end", node.end(submitted.sequence)?, 0)?;
     drop((test_task, node));
     equal("its fence", fence::info(submitted.fence.ok_or("no fence")?.as_raw_fd())?.status, 1)
 }

@@ -169,7 +169,7 @@ fn closed() -> Result<(), Failed> {
     for buffer in &test_task.buffers {
         node.destroy(buffer.handle)?;
     }
-    equal("the task's end", node.wait(submitted.sequence, 120)?, 0)?;
+    equal("the task's end", node.end(submitted.sequence)?, 0)?;
     equal("accesses outside", control.counts().outside, outside)?;
     Ok(test_task.check(5)?)
 }

@@ -82,7 +82,7 @@ fn submissions() -> Result<(), Failed> {
         seed = (seed + 1) % 100;
         test_task.fill(seed);
         let submitted = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?;
-        equal("a task's end", node.wait(submitted.sequence, 120)?, 0)?;
+        equal("a task's end", node.end(submitted.sequence)?, 0)?;
         Ok(test_task.check(seed)?)
     })
 }

@@ -61,7 +61,7 @@ fn order() -> Result<(), Failed> {
         fences.push(submitted.fence.ok_or("no fence")?);
         test_tasks.push(test_task);
     }
-    equal("the last task's end", node.wait(40, 120)?, 0)?;
+    equal("the last task's end", node.end(40)?, 0)?;
     let mut last = 0;
     for (seed, (test_task, fence)) in test_tasks.iter_mut().zip(&fences).enumerate() {
         test_task.check(seed as u8)?;
@@ -106,7 +106,7 @@ fn full() -> Result<(), Failed> {
     timeline.advance(1)?;
     equal("the last task's end", node.wait(MAX_QUEUED.into(), 200)?, 0)?;
     equal("sequence of the next", test_task.submit(&node, Options::default())?.sequence, u64::from(MAX_QUEUED) + 1)?;
-    equal("its end", node.wait(u64::from(MAX_QUEUED) + 1, 120)?, 0)
+    equal("its end", node.end(u64::from(MAX_QUEUED) + 1)?, 0)
 }
 
 fn past() -> Result<(), Failed> {
@@ -114,7 +114,7 @@ fn past() -> Result<(), Failed> {
     let mut test_task = TestTask::copies(&node, 1)?;
     test_task.fill(1);
     let submitted = test_task.submit(&node, Options { deadline_ns: 1, out_fence: true, ..Options::default() })?;
-    equal("the task's end", node.wait(submitted.sequence, 120)?, -libc::ETIMEDOUT)?;
+    equal("the task's end", node.end(submitted.sequence)?, -libc::ETIMEDOUT)?;
     equal("its fence", fence::end(&submitted.fence.ok_or("no fence")?)?, -libc::ETIMEDOUT)?;
     test_task.fill(2);
     equal("the next task's end", test_task.run(&node)?, 0)?;
@@ -166,10 +166,10 @@ fn signal() -> Result<(), Failed> {
     let gate = timeline.fence(1)?;
     let test_task = TestTask::copies(&node, 1)?;
     let sequence = test_task.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
-    let result = interrupted(SaFlags::empty(), || node.wait(sequence, 120))?;
+    let result = interrupted(SaFlags::empty(), || node.end(sequence))?;
     refused("the wait", result, Errno::EINTR)?;
     timeline.advance(1)?;
-    equal("the task's end", node.wait(sequence, 120)?, 0)
+    equal("the task's end", node.end(sequence)?, 0)
 }
 
 /// The task must not run twice because of a call that is restarted after the signal.
@@ -233,7 +233,7 @@ fn just_ahead() -> Result<(), Failed> {
     for seed in 0..10 {
         test_task.fill(seed);
         let options = Options { deadline_ns: now_ns() + 5_000_000, ..Options::default() };
-        let end = node.wait(test_task.submit(&node, options)?.sequence, 120)?;
+        let end = node.end(test_task.submit(&node, options)?.sequence)?;
         // On a busy machine the deadline may pass before the task starts; then the task does not run.
         ensure!(end == 0 || end == -libc::ETIMEDOUT && test_task.is_untouched(), "a task ended with {end}");
     }
@@ -322,7 +322,7 @@ fn room() -> Result<(), Failed> {
 /// Submits a task that the driver ends without the device, and waits for its end.
 fn ended(node: &Node, test_task: &TestTask, in_fences: &[RawFd]) -> Result<(), Failed> {
     let sequence = test_task.submit(node, Options { deadline_ns: 1, in_fences, ..Options::default() })?.sequence;
-    equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)
+    equal("the task's end", node.end(sequence)?, -libc::ETIMEDOUT)
 }
 
 /// The budget has room for two tasks, and not for two and as many fences as a task may wait for. Each is submitted when the one before
@@ -356,8 +356,8 @@ fn room_for_fences() -> Result<(), Failed> {
         refused("a second task with all fences", more.map(|task| task.sequence), Errno::EBUSY)?;
         timeline.advance(1)?;
         let sequence = test_task.submit(&node, Options { deadline_ns: 1, ..gated })?.sequence;
-        equal("the second task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)?;
-        equal("the first task's end", node.wait(held, 120)?, 0)?;
+        equal("the second task's end", node.end(sequence)?, -libc::ETIMEDOUT)?;
+        equal("the first task's end", node.end(held)?, 0)?;
         for _ in 0..200 {
             ended(&node, &test_task, &[])?;
             ended(&node, &test_task, &all)?;

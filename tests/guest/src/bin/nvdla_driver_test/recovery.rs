@@ -116,8 +116,8 @@ fn running() -> Result<(), Failed> {
         let queued = test_task.submit(&node, Options::default())?.sequence;
         control.until_started(starts)?;
         inject(&device, fault)?;
-        equal("the running task's end", node.wait(running, 120)?, -libc::EIO)?;
-        equal("the queued task's end", node.wait(queued, 120)?, 0)?;
+        equal("the running task's end", node.end(running)?, -libc::EIO)?;
+        equal("the queued task's end", node.end(queued)?, 0)?;
         test_task.fill(5);
         equal("the next task's end", test_task.run(&node)?, 0)?;
         test_task.check(5)?;

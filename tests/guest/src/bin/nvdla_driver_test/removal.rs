@@ -110,7 +110,7 @@ fn longest() -> Result<(), Failed> {
             control.set(Knob::Hang, 1);
             let sequence = test_task.submit(&node, options)?.sequence;
             // The driver ends the task, which has no limit of its own.
-            equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)?;
+            equal("the task's end", node.end(sequence)?, -libc::ETIMEDOUT)?;
             let state = node.state()?;
             ensure!(state.contains("last failure: the deadline passed"), "the task has not met its limit:\n{state}");
         }
@@ -138,7 +138,7 @@ fn longest() -> Result<(), Failed> {
         let control = Control::open(&node.device()?)?;
         let test_task = TestTask::copies(&node, 1)?;
         control.set(Knob::Delay, 500_000);
-        equal("a slow task's end", node.wait(test_task.submit(&node, FOREVER)?.sequence, 120)?, 0)?;
+        equal("a slow task's end", node.end(test_task.submit(&node, FOREVER)?.sequence)?, 0)?;
     }
     insert("")
 }
@@ -206,7 +206,7 @@ fn waiting() -> Result<(), Failed> {
     // NVIDIA's submission waits for its own task, which is queued after that one.
     let (list, _fds) = test_task.exported(&node)?;
     let result = std::thread::scope(|scope| -> Result<_, Failed> {
-        let waiter = scope.spawn(|| node.wait(sequence, 120));
+        let waiter = scope.spawn(|| node.end(sequence));
         let submitter = scope.spawn(|| node.submit_first(&list, 0));
         std::thread::sleep(Duration::from_millis(200));
         unbind(&device)?;
@@ -233,7 +233,7 @@ fn other_waited_for() -> Result<(), Failed> {
     let test_task = TestTask::copies(&node, 1)?;
     let sequence = test_task.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
     let waits = std::thread::scope(|scope| -> Result<_, Failed> {
-        let waiter = scope.spawn(|| node.wait(sequence, 120));
+        let waiter = scope.spawn(|| node.end(sequence));
         std::thread::sleep(Duration::from_millis(200));
         unbind(&device)?;
         let waits = !waiter.is_finished();
@@ -252,7 +252,7 @@ fn other_read_for() -> Result<(), Failed> {
         let mut list = test_task.addresses.clone();
         list[0].handle = node.import(network)?;
         let sequence = node.submit(&[&list], Options::default())?.sequence;
-        equal("the task's end", node.wait(sequence, 120)?, 0)
+        equal("the task's end", node.end(sequence)?, 0)
     })
 }
 

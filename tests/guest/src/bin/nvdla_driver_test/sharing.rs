@@ -139,7 +139,7 @@ fn exporter_gone() -> Result<(), Failed> {
     *test_task.addresses.last_mut().ok_or("no addresses")? = Address { handle, flags: 0, offset: 0 };
     let submitted = test_task.submit(&node, Options::default())?;
     node.destroy(handle)?;
-    equal("the task's end", node.wait(submitted.sequence, 120)?, 0)?;
+    equal("the task's end", node.end(submitted.sequence)?, 0)?;
     equal("the copy's first byte", map[0x4000], 3)
 }
 
@@ -269,7 +269,7 @@ fn last_reference() -> Result<(), Failed> {
         let submitted = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?;
         node.destroy(handle)?;
         drop(fd);
-        equal("the task's end", node.wait(submitted.sequence, 120)?, 0)?;
+        equal("the task's end", node.end(submitted.sequence)?, 0)?;
     }
     Ok(())
 }

@@ -81,7 +81,7 @@ fn queued() -> Result<(), Failed> {
         }
         control.until_started(starts)?;
         let slept = sleep();
-        let end = node.wait(3, 120);
+        let end = node.end(3);
         for event in EVENTS {
             fs::write(tracing.join(event), "0")?;
         }
@@ -118,7 +118,7 @@ fn waiting() -> Result<(), Failed> {
     test_task.submit(&node, Options::default())?;
     let last = test_task.submit(&node, Options::default())?.sequence;
     std::thread::scope(|scope| -> Result<(), Failed> {
-        let waiter = scope.spawn(|| node.wait(last, 120));
+        let waiter = scope.spawn(|| node.end(last));
         let other = scope.spawn(|| node.submit_first(&list, 0));
         // Both calls are in the driver by now.
         std::thread::sleep(Duration::from_millis(100));
@@ -156,7 +156,7 @@ fn called_off() -> Result<(), Failed> {
         let error = result.as_ref().err().and_then(io::Error::raw_os_error);
         ensure!(error == Some(libc::EBUSY), "going to sleep gave {result:?}");
         // It has not waited for the task's end.
-        equal("the task's end", node.wait(sequence, 120)?, 0)
+        equal("the task's end", node.end(sequence)?, 0)
     })();
     insert("")?;
     result?;

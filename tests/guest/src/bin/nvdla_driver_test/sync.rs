@@ -59,7 +59,7 @@ fn timeline() -> Result<(), Failed> {
     refused("a point before its task", sync_wait(node.fd(), after, 10, now_ns() + SECOND / 10), Errno::ETIME)?;
     let last = test_task.submit(&node, Options { in_syncs: &wait, ..Options::default() })?.sequence;
     gates.advance(1)?;
-    equal("the last task's end", node.wait(last, 120)?, 0)?;
+    equal("the last task's end", node.end(last)?, 0)?;
     sync_wait(node.fd(), after, 10, now_ns() + SECOND)?;
     // A handle is its client's only.
     refused("another client's object", sync_wait(other.fd(), theirs + 7, 10, 0), Errno::ENOENT)
@@ -72,7 +72,7 @@ fn binary() -> Result<(), Failed> {
     for _ in 0..3 {
         test_task.submit(&node, Options { out_syncs: &sync, ..Options::default() })?;
         let sequence = test_task.submit(&node, Options { in_syncs: &sync, ..Options::default() })?.sequence;
-        equal("the second task's end", node.wait(sequence, 120)?, 0)?;
+        equal("the second task's end", node.end(sequence)?, 0)?;
         sync_wait(node.fd(), sync[0].handle, 0, now_ns())?;
     }
     Ok(())
@@ -125,7 +125,7 @@ fn implicit_in() -> Result<(), Failed> {
             refused("the wait", node.wait_until(sequence, now_ns() + SECOND / 5), Errno::ETIMEDOUT)?;
             gates.advance(1)?;
         }
-        equal("the task's end", node.wait(sequence, 120)?, 0)?;
+        equal("the task's end", node.end(sequence)?, 0)?;
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ fn implicit_out() -> Result<(), Failed> {
         equal("a reader's fence", fence::status(&reader, 100)?, i32::from(!readers_wait))?;
         equal("a writer's fence", fence::status(&writer, 100)?, 0)?;
         gates.advance(1)?;
-        equal("the task's end", node.wait(sequence, 120)?, 0)?;
+        equal("the task's end", node.end(sequence)?, 0)?;
         equal("a reader's fence", fence::end(&reader)?, 1)?;
         equal("a writer's fence", fence::end(&writer)?, 1)?;
         // The same buffer twice, and tasks one after another.
@@ -153,7 +153,7 @@ fn implicit_out() -> Result<(), Failed> {
         for _ in 0..20 {
             last = twice.submit(&node, Options::default())?.sequence;
         }
-        equal("the last task's end", node.wait(last, 120)?, 0)?;
+        equal("the last task's end", node.end(last)?, 0)?;
     }
     Ok(())
 }
@@ -220,7 +220,7 @@ fn growth() -> Result<(), Failed> {
         let result = call(node.fd(), number, &mut submit).map(drop);
         if more == 0 {
             result?;
-            equal("the task's end", node.wait(submit.known.sequence, 120)?, 0)?;
+            equal("the task's end", node.end(submit.known.sequence)?, 0)?;
             equal("a fence that was not asked for", submit.known.out_fence, -1)?;
             test_task.check(3)?;
         } else {
@@ -232,7 +232,7 @@ fn growth() -> Result<(), Failed> {
     let mut submit =
         Submit { tasks: task.as_ptr() as u64, num_tasks: 1, task_size: size(size_of::<Task>()), ..Submit::default() };
     call(node.fd(), read_write(b'd', 0x45, 56), &mut submit)?;
-    equal("the task's end", node.wait(submit.sequence, 120)?, 0)?;
+    equal("the task's end", node.end(submit.sequence)?, 0)?;
     for task_size in [0, 23, 4097] {
         let mut submit = Submit { task_size, sequence: 0, out_fence: 0, ..submit };
         let result = call(node.fd(), SUBMIT, &mut submit).map(drop);

@@ -82,7 +82,7 @@ fn clock() -> Result<(), Failed> {
         let sequence = test_task.submit(&node, Options::default())?.sequence;
         equal("the lines of a device with a task", control.lines(), RUNS)?;
         equal("the kernel's count", clock_enables(&device)?, 1)?;
-        equal("the task's end", node.wait(sequence, 120)?, 0)?;
+        equal("the task's end", node.end(sequence)?, 0)?;
         let cycles = node.usage("drm-cycles-dla")?;
         let rate = node.usage("drm-maxfreq-dla")?;
         let busy_ns = node.usage("drm-engine-dla")?;
@@ -176,7 +176,7 @@ fn hang() -> Result<(), Failed> {
         let test_task = TestTask::copies(&node, 1)?;
         let ended = met(&control, (Knob::Hang, 1), 200, |milliseconds| {
             let sequence = test_task.submit(&node, within(milliseconds))?.sequence;
-            equal("the task's end", node.wait(sequence, 120)?, -libc::ETIMEDOUT)
+            equal("the task's end", node.end(sequence)?, -libc::ETIMEDOUT)
         });
         let worked = works(&node);
         let resets = control.counts().resets - before;
