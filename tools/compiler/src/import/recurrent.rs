@@ -163,6 +163,25 @@ impl Layer {
     }
 }
 
+/// The hidden elements after each step of a sequence, in its order, and the last state. `step` adds a step, by its place in the sequence
+/// and the state before.
+pub(super) fn unroll(
+    steps: usize,
+    backwards: bool,
+    mut state: State,
+    mut step: impl FnMut(usize, State) -> Result<State, String>,
+) -> Result<(Vec<TensorId>, State), String> {
+    let mut shown = Vec::new();
+    for done in 0..steps {
+        state = step(if backwards { steps - 1 - done } else { done }, state)?;
+        shown.extend(state.hidden);
+    }
+    if backwards {
+        shown.reverse();
+    }
+    Ok((shown, state))
+}
+
 fn binary(at: &mut At<'_>, op: Binary, a: TensorId, b: TensorId) -> Result<TensorId, String> {
     at.emit(Op::Binary(op), &[a, b])
 }

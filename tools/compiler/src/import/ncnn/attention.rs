@@ -5,7 +5,7 @@
 use super::reader::{Layer, Reader};
 use crate::import::at::At;
 use crate::import::product::{product, transposed};
-use crate::ir::{Binary, Convolution, Op, Padding, TensorId};
+use crate::ir::{Binary, Convolution, Op, TensorId};
 
 /// Weights of a layer over rows: for each output, one per column of the input.
 struct Rows {
@@ -28,8 +28,7 @@ impl Reader<'_> {
         let mut to = At { graph: &mut self.graph, node: l.name };
         let x = transposed(&mut to, x)?;
         let x = to.emit(Op::Reshape { shape: vec![1, columns, 1, rows] }, &[x])?;
-        let op = Convolution { group: 1, ..Convolution::per_channel(1, Padding::default()) };
-        let y = to.emit(Op::Convolution(op), &[&[x], weights].concat())?;
+        let y = to.emit(Op::Convolution(Convolution::pointwise()), &[&[x], weights].concat())?;
         let outputs = to.graph.shape(y)[1];
         let y = to.emit(Op::Reshape { shape: vec![1, outputs, rows] }, &[y])?;
         transposed(&mut to, y)
@@ -89,10 +88,7 @@ impl Reader<'_> {
             let turn = l.int(turned, 0) != 0;
             let x = if l.int(fixed, 0) != 0 {
                 let shape = if turn { [1, columns, rows] } else { [1, rows, columns] };
-                let (values, integers) = reader.weights.tagged(rows.checked_mul(columns).ok_or("too many weights")?)?;
-                if integers {
-                    return Err("int8 weights without scales".to_owned());
-                }
+                let values = reader.weights.reals(rows.checked_mul(columns))?;
                 reader.constant(l, &shape, values)?
             } else {
                 left.next().ok_or("it has too few inputs")?
@@ -119,7 +115,7 @@ impl Reader<'_> {
                     4 => [1, 1, n],
                     _ => return Err(format!("the addend's form {kind}")),
                 };
-                let (values, _) = self.weights.tagged(shape.iter().product())?;
+                let values = self.weights.reals(Some(shape.iter().product()))?;
                 Some((self.constant(l, &shape, values)?, shape.to_vec()))
             }
         };
@@ -190,10 +186,7 @@ impl Reader<'_> {
 
     /// Reads weights and a bias.
     fn layer_of_rows(&mut self, outputs: usize, columns: usize) -> Result<Rows, String> {
-        let (weights, integers) = self.weights.tagged(outputs.checked_mul(columns).ok_or("too many weights")?)?;
-        if integers {
-            return Err("int8 weights without scales".to_owned());
-        }
+        let weights = self.weights.reals(outputs.checked_mul(columns))?;
         Ok(Rows { outputs, weights, bias: Some(self.weights.plain(outputs)?) })
     }
 }

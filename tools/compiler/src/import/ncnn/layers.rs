@@ -488,9 +488,7 @@ impl Reader<'_> {
         }
         let operands = self.weights_and_bias(l, &[kernels, elements, 1, 1], kernels, l.int(1, 0) != 0, kernels)?;
         let x = self.reshaped(l, x, &[1, elements, 1, 1])?;
-        let one = [1, 1];
-        let op = Convolution { group: 1, kernel: one, stride: one, dilation: one, padding: Padding::default() };
-        let y = self.emit(l, Op::Convolution(op), &[&[x], &operands[..]].concat())?;
+        let y = self.emit(l, Op::Convolution(Convolution::pointwise()), &[&[x], &operands[..]].concat())?;
         let y = self.reshaped(l, y, &[1, kernels])?;
         self.activation(l, y)
     }

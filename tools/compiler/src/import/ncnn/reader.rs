@@ -68,6 +68,14 @@ impl<'a> Weights<'a> {
         finite(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
     }
 
+    /// Reads weights after a tag, which are not int8. There is no number of them if it is too large to count.
+    pub(super) fn reals(&mut self, count: Option<usize>) -> Result<Vec<f32>, String> {
+        match self.tagged(count.ok_or("too many weights")?)? {
+            (values, false) => Ok(values),
+            _ => Err("int8 weights without scales".to_owned()),
+        }
+    }
+
     /// Reads weights after a tag that gives their type. int8 weights are returned as their integers.
     pub(super) fn tagged(&mut self, count: usize) -> Result<(Vec<f32>, bool), String> {
         let tag = self.take(1, 4)?;

@@ -4,7 +4,7 @@
 
 use super::reader::{Layer, Reader};
 use crate::import::at::At;
-use crate::import::recurrent::{self, Cell, Gate, State, MOST_STEPS};
+use crate::import::recurrent::{self, unroll, Cell, Gate, State, MOST_STEPS};
 use crate::ir::{Op, TensorId, Unary};
 
 impl Reader<'_> {
@@ -41,13 +41,9 @@ impl Reader<'_> {
         }
         // A GRU has a second bias of the gate that makes a new state.
         let biases = if l.kind == "GRU" { gates + 1 } else { gates };
-        let mut read = |count: Option<usize>| match self.weights.tagged(count.ok_or("too many weights")?)? {
-            (values, false) => Ok(values),
-            _ => Err("int8 weights without scales".to_owned()),
-        };
-        let of_input = read(Some(count))?;
-        let bias = read(hidden.checked_mul(biases * directions))?;
-        let of_state = read(rows.checked_mul(hidden))?;
+        let of_input = self.weights.reals(Some(count))?;
+        let bias = self.weights.reals(hidden.checked_mul(biases * directions))?;
+        let of_state = self.weights.reals(rows.checked_mul(hidden))?;
         let mut ends = Vec::new();
         for (direction, &backwards) in backwards.iter().enumerate() {
             let mut to = At { graph: &mut self.graph, node: l.name };
@@ -65,18 +61,11 @@ impl Reader<'_> {
                 Some(&states) => row(&mut to, states, direction).map(Some),
                 None => Ok(None),
             };
-            let mut state = State { hidden: start(0)?, cell: start(1)? };
-            let mut shown = Vec::new();
-            for step in 0..steps {
-                let at = if backwards { steps - 1 - step } else { step };
+            let first = State { hidden: start(0)?, cell: start(1)? };
+            ends.push(unroll(steps, backwards, first, |at, state| {
                 let input = row(&mut to, x, at)?;
-                state = layer.step(&mut to, input, state)?;
-                shown.extend(state.hidden);
-            }
-            if backwards {
-                shown.reverse();
-            }
-            ends.push((shown, state));
+                layer.step(&mut to, input, state)
+            })?);
         }
         // Rows of all directions, one beside the other.
         let mut to = At { graph: &mut self.graph, node: l.name };

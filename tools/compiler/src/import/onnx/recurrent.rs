@@ -4,7 +4,7 @@
 
 use super::reader::{Node, Reader, TensorValue};
 use crate::import::at::At;
-use crate::import::recurrent::{Cell, Gate, Layer, State, MOST_STEPS};
+use crate::import::recurrent::{unroll, Cell, Gate, Layer, State, MOST_STEPS};
 use crate::ir::{Op, TensorId, Unary};
 
 /// The inputs after the first: weights, recurrent weights, biases, lengths, first states, first cells, weights of peepholes.
@@ -73,22 +73,14 @@ impl Reader {
             let activations = names[number * usual.len()..][..usual.len()].iter().map(|name| activation(name));
             let gates = self.gates(n, inputs, cell, number)?;
             let layer = Layer { cell, gates, activations: activations.collect::<Result<_, _>>()?, clip };
-            let mut state = State {
+            let first = State {
                 hidden: self.initial(n, inputs, (HIDDEN, number, batch_first))?,
                 cell: self.initial(n, inputs, (CELL, number, batch_first))?,
             };
-            let mut shown = Vec::new();
-            for step in 0..steps {
-                let at = if backwards { steps - 1 - step } else { step };
+            ends.push(unroll(steps, backwards, first, |at, state| {
                 let input = self.at(n, x, at, batch_first)?;
-                let mut to = At { graph: &mut self.graph, node: &n.name };
-                state = layer.step(&mut to, input, state)?;
-                shown.extend(state.hidden);
-            }
-            if backwards {
-                shown.reverse();
-            }
-            ends.push((shown, state));
+                layer.step(&mut At { graph: &mut self.graph, node: &n.name }, input, state)
+            })?);
         }
         let wanted = |k: usize| n.proto.output.get(k).is_some_and(|name| self.readers.contains_key(name));
         let [all, hidden, last] = [0, 1, 2].map(wanted);
