@@ -704,8 +704,8 @@ fn roots_of_squares_are_near() {
         let x = graph.input("x", &[1, 32, 6, 6]).unwrap();
         let square = graph.add("square", Op::Binary(Binary::Mul), &[x, x], "squares").unwrap();
         let weights = graph.add_constant("weights", &[1, 32, 1, 1], vec![1.0 / 32.0; 32]).unwrap();
-        let op = Convolution { group: 1, ..Convolution::per_channel(1, Padding::default()) };
-        let mean = graph.add("mean", Op::Convolution(op), &[square, weights], "mean").unwrap();
+        let op = Op::Convolution(Convolution::pointwise());
+        let mean = graph.add("mean", op, &[square, weights], "mean").unwrap();
         let epsilon = graph.add_constant("epsilon", &[], vec![1e-5]).unwrap();
         let sum = graph.add("sum", Op::Binary(Binary::Add), &[mean, epsilon], "sum").unwrap();
         let root = graph.add("root", Op::Unary(Unary::Power(-0.5)), &[sum], "root").unwrap();
@@ -1022,7 +1022,6 @@ fn large_maxima_are_exact() {
     }
 }
 
-/// Only activations are in buffers that a user can read.
 /// Arrays of a model that has its channels last are samples and inputs in the model's order, and in the loadable's.
 #[test]
 fn arrays_have_the_models_order() {
@@ -1035,7 +1034,7 @@ fn arrays_have_the_models_order() {
     let reshaped = simplify_ends(&mut graph);
     let model = Model { graph, reshaped };
     let given: Vec<f32> = (0..90_u16).map(|k| f32::from(k * 7 % 64) / 16.0 - 1.0).collect();
-    let orders = [(vec![1, 6, 5, 3], given.clone()), (vec![1, 3, 6, 5], npy::channels_first(&given, 1, 3))];
+    let orders = [(vec![1, 6, 5, 3], given.clone()), (vec![1, 3, 6, 5], npy::transposed(&given, 1, 30, 3))];
     let compiled = orders.each_ref().map(|(shape, values)| {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("x.npy"), npy::bytes(shape, values)).unwrap();
@@ -1050,13 +1049,14 @@ fn arrays_have_the_models_order() {
         session.output_f32(0).unwrap()
     });
     assert_eq!(results[0], results[1]);
-    let expected = &float::run(&model.graph, &[npy::channels_first(&given, 1, 3)], &mut |_, _| {}).unwrap()[0];
+    let expected = &float::run(&model.graph, &[npy::transposed(&given, 1, 30, 3)], &mut |_, _| {}).unwrap()[0];
     let mut loss = Loss::default();
     loss.add(&results[0], expected);
     assert!(loss.decibels() > 30.0, "{} dB", loss.decibels());
     assert!(session.set_input_array(0, &[1, 5, 6, 3], &given).is_err());
 }
 
+/// Only activations are in buffers that a user can read.
 #[test]
 fn a_constant_is_no_output() {
     let mut graph = Graph::new("constant");

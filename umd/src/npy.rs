@@ -3,6 +3,7 @@
 //! NumPy's files of one array (`.npy`): versions 1 to 3, little-endian numbers in C order. Source: the documentation of
 //! `numpy.lib.format`.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -100,15 +101,28 @@ pub fn same_order(a: &[usize], b: &[usize]) -> bool {
     elements == others && (a.is_subset(&b) || b.is_subset(&a))
 }
 
-/// The elements of an array `[N, H, W, C]` in the order N, C, H, W, for arrays of `pictures` and `channels`. Both are 1 or more.
-pub fn channels_first(values: &[f32], pictures: usize, channels: usize) -> Vec<f32> {
-    let mut moved = Vec::with_capacity(values.len());
-    for picture in values.chunks((values.len() / pictures).max(1)) {
-        for channel in 0..channels {
-            moved.extend(picture.iter().skip(channel).step_by(channels));
-        }
+/// The elements of an array in the order of a tensor `[N, C, …]`, if its shape is that of the tensor, or with `last` also if it is
+/// `[N, …, C]` and cannot be the tensor's. None for other shapes. The tensor has as many elements.
+pub fn in_order<'a>(shape: &[usize], values: Cow<'a, [f32]>, tensor: &[usize], last: bool) -> Option<Cow<'a, [f32]>> {
+    if same_order(shape, tensor) {
+        return Some(values);
     }
-    moved
+    match *tensor {
+        [n, c, ref size @ ..] if last && same_order(shape, &[&[n], size, &[c]].concat()) => {
+            Some(transposed(&values, n, size.iter().product(), c).into())
+        }
+        _ => None,
+    }
+}
+
+/// Transposes each of `count` matrices of `rows` lines and `columns` columns, one after another. Missing values become 0.
+pub fn transposed(values: &[f32], count: usize, rows: usize, columns: usize) -> Vec<f32> {
+    let at = |matrix: usize, row: usize, column: usize| values.get((matrix * rows + row) * columns + column);
+    let of = |matrix: usize| {
+        (0..columns)
+            .flat_map(move |column| (0..rows).map(move |row| at(matrix, row, column).copied().unwrap_or_default()))
+    };
+    (0..count).flat_map(of).collect()
 }
 
 /// The bytes of a file with an array of 32-bit numbers.
@@ -155,8 +169,10 @@ mod tests {
     fn channels_become_the_first_dimension() {
         let values: Vec<f32> = (0..12_u8).map(f32::from).collect();
         let moved = [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11].map(|value: u8| f32::from(value));
-        assert_eq!(channels_first(&values, 2, 3), moved);
-        assert_eq!(channels_first(&values, 1, 1), values);
+        let found = |shape: &[usize], last| in_order(shape, values.as_slice().into(), &[2, 3, 1, 2], last);
+        assert_eq!(found(&[2, 1, 2, 3], true).unwrap()[..], moved);
+        assert_eq!(found(&[2, 3, 2], true).unwrap(), values);
+        assert_eq!((found(&[2, 1, 2, 3], false), found(&[3, 2, 2], true)), (None, None));
     }
 
     #[test]

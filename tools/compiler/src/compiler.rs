@@ -263,9 +263,6 @@ impl Compiler {
                 if let Some(means) = read.means(id) {
                     given.set_means(id, means.clone());
                 }
-                if let Some(losses) = read.losses(id) {
-                    given.set_losses(id, losses.clone());
-                }
             });
         }
         let Some(folder) = self.samples.as_deref() else {

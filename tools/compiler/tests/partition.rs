@@ -386,6 +386,18 @@ fn a_softmax_at_the_front_stays_on_the_processor() {
     }
 }
 
+/// A model divided for nv_full with a table of its own values, and the values of a tensor, found and expected.
+fn divided_with_table(graph: proto::Graph, precision: Precision) -> (Partition, impl Fn(&str) -> [Vec<f32>; 2]) {
+    let survey = survey::of_model(&of_graph(graph), None, &Options::default(), false).unwrap();
+    let alone = Partition { reasons: vec![None; survey.nodes.len()], ..Default::default() };
+    let x = reals(&mut Random::new(2), SHAPE.iter().product(), 1.0);
+    let expected = run(&survey, &alone, &NV_FULL, &x);
+    let compiler = Compiler::new(&NV_FULL).precision(precision).table(table(&survey, &expected));
+    let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+    let found = run(&survey, &division, &NV_FULL, &x);
+    (division, move |name: &str| [&found, &expected].map(|values| values[&id(&survey, name)].clone()))
+}
+
 /// A detector's distances are the means of distributions. In integers all shares of a softmax would be rounded down, and the means be too
 /// small; half precision rounds to the nearest. A softmax at the end stays in its group.
 #[test]
@@ -402,17 +414,11 @@ fn a_softmax_in_the_middle_of_integers_stays_on_the_processor() {
         let means = b.node("Conv", &[&shares, &mean], vec![], &shape);
         let last = b.node("Softmax", &[&means], axis(), &shape);
         b.graph.output = vec![info(&means, &shape), info(&last, &shape)];
-        let survey = survey::of_model(&of_graph(b.graph), None, &Options::default(), false).unwrap();
-        let alone = Partition { reasons: vec![None; survey.nodes.len()], ..Default::default() };
-        let x = reals(&mut Random::new(2), SHAPE.iter().product(), 1.0);
-        let expected = run(&survey, &alone, &NV_FULL, &x);
-        let compiler = Compiler::new(&NV_FULL).precision(precision).table(table(&survey, &expected));
-        let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+        let (division, values) = divided_with_table(b.graph, precision);
         let left: Vec<_> = division.reasons.iter().map(Option::is_some).collect();
         assert_eq!(left, [false, precision == Precision::Int8, false, false], "{:?}", division.reasons);
-        let found = run(&survey, &division, &NV_FULL, &x);
-        let [found, expected] = [&found, &expected].map(|values| &values[&id(&survey, &means)]);
-        let db = decibels(found, expected);
+        let [found, expected] = values(&means);
+        let db = decibels(&found, &expected);
         assert!(db > 25.0, "{precision:?}: the means have {db} dB");
     }
 }
@@ -431,17 +437,11 @@ fn scores_are_joined_with_boxes_on_the_processor() {
         let shape = [1, 2 * SHAPE[1], SHAPE[2], SHAPE[3]];
         let joined = b.node("Concat", &[&boxes, &scores], vec![axis], &shape);
         b.graph.output = vec![info(&joined, &shape)];
-        let survey = survey::of_model(&of_graph(b.graph), None, &Options::default(), false).unwrap();
-        let alone = Partition { reasons: vec![None; survey.nodes.len()], ..Default::default() };
-        let x = reals(&mut Random::new(2), SHAPE.iter().product(), 1.0);
-        let expected = run(&survey, &alone, &NV_FULL, &x);
-        let compiler = Compiler::new(&NV_FULL).precision(precision).table(table(&survey, &expected));
-        let division = partition(&survey, &compiler, &Limits { min_nodes: 0, ..Limits::default() });
+        let (division, values) = divided_with_table(b.graph, precision);
         let nodes: Vec<usize> = division.groups.iter().flat_map(|group| group.nodes.iter().copied()).collect();
         assert_eq!(nodes.len(), count, "{:?}", division.reasons);
         assert_eq!(division.reasons[3].is_some(), precision == Precision::Int8);
-        let found = run(&survey, &division, &NV_FULL, &x);
-        let [found, expected] = [&found, &expected].map(|values| &values[&id(&survey, &joined)]);
+        let [found, expected] = values(&joined);
         let half = found.len() / 2;
         let db = decibels(&found[half..], &expected[half..]);
         assert!(db > 30.0, "{precision:?}: the scores have {db} dB");

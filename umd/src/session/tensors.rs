@@ -142,15 +142,13 @@ impl<D: Device> Session<D> {
                     dims = network;
                 }
             }
-            if elements(dims) == Some(values.len()) && !npy::same_order(shape, &dims) {
-                let [n, c, h, w] = dims;
-                if self.inputs.get(index).is_some_and(|bound| bound.info.is_channels_last())
-                    && npy::same_order(shape, &[n, h, w, c])
-                {
-                    return self.set_input_f32(index, &npy::channels_first(values, n, c));
-                }
-                let source = TensorError::Shape { needed, given: shape.to_vec() };
-                return Err(self.tensor_error(Direction::Input, index, source));
+            if elements(dims) == Some(values.len()) {
+                let last = self.inputs.get(index).is_some_and(|bound| bound.info.is_channels_last());
+                let Some(values) = npy::in_order(shape, values.into(), &dims, last) else {
+                    let source = TensorError::Shape { needed, given: shape.to_vec() };
+                    return Err(self.tensor_error(Direction::Input, index, source));
+                };
+                return self.set_input_f32(index, &values);
             }
         }
         self.set_input_f32(index, values)

@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use crate::bounds::bounds_from;
 use crate::equalize::Sets;
 use crate::float;
-use crate::ir::{Binary, Graph, Node, Op, PadMode, PoolKind, Range, Ranges, ResizeMode, TensorId, Unary};
+use crate::ir::{Binary, Graph, Means, Node, Op, PadMode, PoolKind, Range, Ranges, ResizeMode, TensorId, Unary};
 pub use histogram::Method;
 use histogram::{Histogram, Summary, CHUNK};
 
@@ -270,10 +270,9 @@ impl Measured {
             }
             if let Some((sums, count)) = &self.sums[k] {
                 let mean = |sum: &f64| (sum / *count as f64) as f32;
-                ranges.set_means(TensorId(k), sums.iter().map(mean).collect());
-                if let Some(losses) = self.losses.get(k).and_then(Option::as_ref) {
-                    ranges.set_losses(TensorId(k), losses.iter().map(mean).collect());
-                }
+                let losses = self.losses.get(k).and_then(Option::as_ref);
+                let losses = losses.map(|losses| losses.iter().map(mean).collect());
+                ranges.set_means(TensorId(k), Means { values: sums.iter().map(mean).collect(), losses });
             }
         }
         ranges
@@ -490,9 +489,6 @@ pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Rang
             }
             if let Some(means) = measured.means(TensorId(k)) {
                 ranges.set_means(TensorId(k), means.clone());
-            }
-            if let Some(losses) = measured.losses(TensorId(k)) {
-                ranges.set_losses(TensorId(k), losses.clone());
             }
         }
         derive(graph, &mut ranges);

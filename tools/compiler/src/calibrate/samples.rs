@@ -2,6 +2,7 @@
 
 //! Samples of a network's input: pictures, and arrays of NumPy.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -87,15 +88,9 @@ fn one(path: &Path, graph: &Graph, input: TensorId, preprocess: &Preprocess) -> 
     if path.extension().is_some_and(|extension| extension == "npy") {
         let elements = shape.iter().try_fold(1_u64, |product, &extent| product.checked_mul(extent as u64));
         let array = npy::read(path, npy::largest(elements.unwrap_or(u64::MAX)))?;
-        if !npy::same_order(&array.shape, shape) {
-            if let (true, &[n, c, ref size @ ..]) = (graph.channels_last.contains(name), &shape[..]) {
-                if npy::same_order(&array.shape, &[&[n], size, &[c]].concat()) {
-                    return Ok(npy::channels_first(&array.values, n, c));
-                }
-            }
-            return Err(format!("an array of {:?}, the input is {shape:?}", array.shape));
-        }
-        return Ok(array.values);
+        let values = npy::in_order(&array.shape, array.values.into(), shape, graph.channels_last.contains(name));
+        let refused = || format!("an array of {:?}, the input is {shape:?}", array.shape);
+        return values.map(Cow::into_owned).ok_or_else(refused);
     }
     let &[1, channels, height, width] = &shape[..] else {
         return Err(format!("a picture for the input {shape:?}, which is not [1, C, H, W]"));

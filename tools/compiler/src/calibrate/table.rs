@@ -3,19 +3,20 @@
 //! Tables of scales in JSON, in the format of NVIDIA's compiler (`--calibtable`): for each layer, by its name, `{"scale": …,
 //! "min": …, "max": …, "offset": …}`. `scale` is the real value of one step.
 //!
-//! An entry may have more, which NVIDIA's compiler does not use: the `span`, which is the real values of the integers -128 and 127,
-//! and the mean of each channel (`means`) with the `shape` of the tensor, and of a softmax's result the `losses`. With the means, biases make up for the rounding of weights,
-//! as they do with samples.
+//! An entry may have more, which NVIDIA's compiler does not use: the `span`, which is the real values of the integers -128 and 127; the
+//! mean of each channel (`means`) with the `shape` of the tensor; and of a softmax's result the `losses`, which are what rounding takes
+//! from each channel. With the means, biases make up for the rounding of weights, as they do with samples.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use nvdla_runtime::files;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use crate::ir::{Graph, Op, PoolKind, Range, Ranges, Tensor};
+use crate::ir::{Graph, Means, Op, PoolKind, Range, Ranges, Tensor};
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -124,10 +125,8 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
         }
         let tensor = graph.tensor(id);
         if let Some(means) = entry.means_of(tensor) {
-            ranges.set_means(id, means.into());
-            if !entry.losses.is_empty() {
-                ranges.set_losses(id, entry.losses.clone().into());
-            }
+            let losses = (!entry.losses.is_empty()).then(|| entry.losses.clone().into());
+            ranges.set_means(id, Means { values: means.into(), losses });
         } else if entry.shape != tensor.shape {
             ranges.doubts.push(format!(
                 "the table of scales has the means of \"{name}\" for the shape {:?}, and the tensor has {:?}: they are not used",
@@ -144,8 +143,10 @@ pub fn write(graph: &Graph, ranges: &Ranges) -> String {
     for id in graph.inputs.iter().copied().chain(graph.nodes.iter().map(|node| node.output)) {
         if let Some(range) = ranges.get(id) {
             let Range { min, max, scale, span, .. } = *range;
-            let list = |values: Option<&std::sync::Arc<[f32]>>| values.map_or(Vec::new(), |values| values.to_vec());
-            let (tensor, means, losses) = (graph.tensor(id), list(ranges.means(id)), list(ranges.losses(id)));
+            let (tensor, known) = (graph.tensor(id), ranges.means(id));
+            let list = |values: Option<&Arc<[f32]>>| values.map_or(Vec::new(), |values| values.to_vec());
+            let means = list(known.map(|means| &means.values));
+            let losses = list(known.and_then(|means| means.losses.as_ref()));
             let shape = if means.is_empty() { Vec::new() } else { tensor.shape.clone() };
             entries
                 .insert(&tensor.name, Entry { scale, min, max, offset: 0.0, span: Some(span), shape, means, losses });

@@ -27,7 +27,7 @@ pub use error::{Refusal, Unreadable};
 pub use ids::{NodeId, TensorId, MAX_ELEMENTS};
 pub use op::*;
 pub use preprocess::{Color, Fit, Preprocess};
-pub use ranges::{zero_point, Range, Ranges};
+pub use ranges::{zero_point, Means, Range, Ranges};
 pub use resize::Taps;
 
 /// The scale and zero point that a quantized model gives to a tensor: real value = (integer - zero point) * scale.

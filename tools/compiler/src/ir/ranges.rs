@@ -78,12 +78,20 @@ impl Range {
     }
 }
 
+/// The means of the channels of a tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Means {
+    /// The mean of each channel.
+    pub values: Arc<[f32]>,
+    /// What the emulator takes from each channel on average, because it rounds down to steps of 1/127. Of results of softmaxes.
+    pub losses: Option<Arc<[f32]>>,
+}
+
 /// The range of each tensor of a graph, and the mean of each channel if it was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranges {
     tensors: Vec<Option<Range>>,
-    means: Vec<Option<Arc<[f32]>>>,
-    losses: Vec<Option<Arc<[f32]>>>,
+    means: Vec<Option<Means>>,
     /// What the samples show to be doubtful: the compilation warns of it.
     pub doubts: Vec<String>,
 }
@@ -105,22 +113,12 @@ impl Ranges {
     }
 
     /// The mean of each channel of a tensor.
-    pub fn means(&self, id: TensorId) -> Option<&Arc<[f32]>> {
+    pub fn means(&self, id: TensorId) -> Option<&Means> {
         self.means.get(id.0)?.as_ref()
     }
 
-    /// What the emulator takes from each channel of a softmax's result on average, because it rounds down to steps of 1/127.
-    pub fn losses(&self, id: TensorId) -> Option<&Arc<[f32]>> {
-        self.losses.get(id.0)?.as_ref()
-    }
-
-    /// Sets what is taken from each channel.
-    pub fn set_losses(&mut self, id: TensorId, losses: Arc<[f32]>) {
-        put(&mut self.losses, id, losses);
-    }
-
     /// Sets the mean of each channel of a tensor.
-    pub fn set_means(&mut self, id: TensorId, means: Arc<[f32]>) {
+    pub fn set_means(&mut self, id: TensorId, means: Means) {
         put(&mut self.means, id, means);
     }
 }

@@ -229,10 +229,13 @@ impl Quantizer<'_> {
         let outside = rests[0].round() as i16;
         // The mean change of the output by the rounding of weights.
         let original = self.copies.get(&input).copied().unwrap_or(input);
-        let means = self.ranges.means(ir::TensorId(original)).filter(|means| means.len() == channels);
+        let means = self.ranges.means(ir::TensorId(original)).filter(|means| means.values.len() == channels);
         // The emulator rounds the shares of a softmax down. What that takes is in proportion to the step.
         let steps_of_shares = self.scales[input].scale * 127.0;
-        let losses = self.ranges.losses(ir::TensorId(original)).filter(|losses| losses.len() == channels);
+        let lost = |c: usize| match means.and_then(|means| means.losses.as_ref()) {
+            Some(losses) => f64::from(losses[c]) * steps_of_shares,
+            None => 0.0,
+        };
         let mut quantized = vec![0i16; conv.kernels * each];
         let rounded = quantized.par_chunks_exact_mut(each).zip(&grids).zip(&steps).enumerate();
         let sums = rounded.map(|(k, ((integers, grid), step))| {
@@ -258,8 +261,8 @@ impl Quantizer<'_> {
             if let Some(means) = means {
                 let real = real(k);
                 let planes = integers.chunks_exact(window).zip(real.chunks_exact(window));
-                for ((plane, real), (c, mean)) in planes.zip((first(k)..).zip(&means[first(k)..])) {
-                    let loss = losses.map_or(0.0, |losses| f64::from(losses[c]) * steps_of_shares);
+                for ((plane, real), (c, mean)) in planes.zip((first(k)..).zip(&means.values[first(k)..])) {
+                    let loss = lost(c);
                     let (own, mean) = (relative.get(c).map_or(*step, |by| step / by), f64::from(*mean));
                     for (at, (&weight, real)) in plane.iter().zip(real).enumerate() {
                         let integer = f64::from(weight) * own;

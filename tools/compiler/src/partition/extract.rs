@@ -9,6 +9,7 @@ use crate::import::model::Model;
 use crate::ir::{Graph, Node, Quantization, TensorId};
 use crate::simplify::{outer_moves, prune, simplify, Reshaped};
 use crate::survey::{Survey, Value};
+use nvdla_runtime::npy::transposed;
 
 /// A tensor of the file that a group reads or computes.
 #[derive(Clone, Debug, PartialEq)]
@@ -200,14 +201,4 @@ impl Bound {
             None => values,
         }
     }
-}
-
-/// Transposes each of `count` matrices of `rows` lines and `columns` columns. Missing values become 0.
-fn transposed(values: &[f32], count: usize, rows: usize, columns: usize) -> Vec<f32> {
-    let at = |matrix: usize, row: usize, column: usize| values.get((matrix * rows + row) * columns + column);
-    let of = |matrix: usize| {
-        (0..columns)
-            .flat_map(move |column| (0..rows).map(move |row| at(matrix, row, column).copied().unwrap_or_default()))
-    };
-    (0..count).flat_map(of).collect()
 }

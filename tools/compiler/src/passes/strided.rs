@@ -124,7 +124,6 @@ fn applied(graph: &Graph, ranges: &Ranges, strides: &[Option<[usize; 2]>]) -> Op
         let added = TensorId(new.tensors.len() - 1);
         ranges.get(id).copied().into_iter().for_each(|range| ranges.set(added, range));
         ranges.means(id).cloned().into_iter().for_each(|means| ranges.set_means(added, means));
-        ranges.losses(id).cloned().into_iter().for_each(|losses| ranges.set_losses(added, losses));
         added
     };
     // What takes the place of tensors, and slices of tensors that stay.
