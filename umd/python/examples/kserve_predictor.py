@@ -2,7 +2,7 @@
 
 """A loadable as a predictor of KServe: Open Inference Protocol 2, by REST and gRPC.
 
-    pip install nvdla kserve
+    pip install target/packages/nvdla-*.whl kserve
     python kserve_predictor.py --loadable lenet.nvdla --model_name lenet --contexts 4 --queue 16
 
 One replica serves one device. A request that finds the queue full gets 503, so that a balancer asks another replica. A device

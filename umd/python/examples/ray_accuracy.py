@@ -2,7 +2,7 @@
 
 """The accuracy of a network on labelled pictures, on all boards of a cluster: Ray Data's `map_batches`.
 
-    pip install nvdla 'ray[data]'
+    pip install target/packages/nvdla-*.whl 'ray[data]'
     python ray_accuracy.py lenet.nvdla digits/ --actors 2
 
 The folder has one folder per class, in the order of the network's outputs, as for `nvdla evaluate`. Each actor has its own process and

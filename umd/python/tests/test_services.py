@@ -179,11 +179,13 @@ class Services(unittest.TestCase):
             compiled = nvdla.compile(os.path.join(folder, "centerface.onnx"), "nv_full", precision="fp16")
             Path(loadable).write_bytes(bytes(compiled))
             endpoint = f"ipc://{folder}/detector"
-            process = start("frigate.py", loadable, "--device", "model:nv_full", "--endpoint", endpoint)
+            # The limit of a run is far above what the model takes, because other programs may use the machine.
+            limit = ("--timeout", 600)
+            process = start("frigate.py", loadable, "--device", "model:nv_full", "--endpoint", endpoint, *limit)
             self.addCleanup(process.wait)
             self.addCleanup(process.kill)
             client = zmq.Context().socket(zmq.REQ)
-            client.setsockopt(zmq.RCVTIMEO, 60000)
+            client.setsockopt(zmq.RCVTIMEO, 600_000)
             client.setsockopt(zmq.LINGER, 0)
             client.connect(endpoint)
 
