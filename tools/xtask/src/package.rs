@@ -41,9 +41,9 @@ const PAGES: [(&str, &str); 4] = [
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder for the packages
-    #[arg(long, value_name = "DIR", default_value = "target/packages")]
-    out: PathBuf,
+    /// The folder for the packages, by default target/packages, and below it a folder for each other architecture
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Only packages of this kind
     #[arg(long, value_enum)]
     only: Option<Kind>,
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
 enum Kind {
     /// The Python wheels
     Wheel,
-    /// Debian packages. The wheel of the runtime is built too: python3-nvdla has its files
+    /// Debian packages. The wheel of the runtime is built too, linked as they are: python3-nvdla has its files
     Deb,
 }
 
@@ -69,13 +69,17 @@ pub(crate) fn build(arguments: &Arguments) -> Result<u8> {
     let here = Arch::of_this_machine();
     let arch = arguments.arch.or(here).context("name the architecture of the packages with --arch")?;
     ensure!(arch != Arch::Arm, "no packages are made for 32-bit Arm");
+    let cross = here != Some(arch);
+    // `apt install DIR/*.deb` fails if the folder also has packages of other architectures.
+    let own = Path::new("target/packages").join(if cross { arch.debian() } else { "" });
     let build = Build {
         // The tables of cargo-deb name this folder.
         stage: root.join("target/package-stage"),
-        out: root.join(&arguments.out),
+        out: root.join(arguments.out.as_ref().unwrap_or(&own)),
         profile: &arguments.profile,
+        zig: arguments.profile == "release" && arch != Arch::Riscv && arguments.only != Some(Kind::Deb),
         arch,
-        cross: here != Some(arch),
+        cross,
         root,
     };
     if build.cross {
@@ -85,14 +89,16 @@ pub(crate) fn build(arguments: &Arguments) -> Result<u8> {
     build.remove_old()?;
     build.tools()?;
     let wheel = build.wheel()?;
-    println!("{}", wheel.display());
+    let mut packages = vec![wheel.clone()];
     if arguments.only != Some(Kind::Deb) {
-        println!("{}", build.provider()?.trim());
+        packages.push(build.provider()?.trim().into());
     }
     if arguments.only != Some(Kind::Wheel) {
-        for package in build.debian(&wheel)? {
-            println!("{package}");
-        }
+        packages.extend(build.debian(&wheel)?.into_iter().map(PathBuf::from));
+    }
+    for package in packages {
+        let megabytes = fs::metadata(&package)?.len() as f64 / 1e6;
+        println!("{megabytes:6.2} MB  {}", package.display());
     }
     Ok(0)
 }
@@ -102,21 +108,18 @@ struct Build<'a> {
     stage: PathBuf,
     out: PathBuf,
     profile: &'a str,
+    /// Whether zig links the wheels, against an old C library. It has no such library for RISC-V, which is younger.
+    zig: bool,
     arch: Arch,
     /// Whether the architecture is another than this machine's.
     cross: bool,
 }
 
 impl Build<'_> {
-    /// Whether zig links the wheels, against an old C library. It has no such library for RISC-V, which is younger.
-    fn zig(&self) -> bool {
-        self.profile == "release" && self.arch != Arch::Riscv
-    }
-
     /// Removes the packages of an earlier build.
     fn remove_old(&self) -> Result<()> {
         let machine = self.arch.triple().split('-').next().unwrap_or_default().trim_end_matches("gc");
-        let endings = [format!("_{}.deb", self.arch.debian()), "_all.deb".to_owned(), format!("_{machine}.whl")];
+        let endings = [format!("_{}.deb", self.arch.debian()), format!("_{machine}.whl")];
         for old in files(&self.out, "deb")?.into_iter().chain(files(&self.out, "whl")?) {
             if endings.iter().any(|ending| old.to_string_lossy().ends_with(ending)) {
                 fs::remove_file(old)?;
@@ -131,8 +134,17 @@ impl Build<'_> {
         if !tools.join("bin/pip").exists() {
             run(Command::new("python3").args(["-m", "venv"]).arg(&tools)).context("python3-venv is needed")?;
         }
-        let zig = if self.zig() { &ZIG[..] } else { &[] };
+        let zig = if self.zig { &ZIG[..] } else { &[] };
         run(Command::new(tools.join("bin/pip")).args(["install", "--quiet", MATURIN]).args(zig))
+    }
+
+    /// A command that runs Cargo for a wheel. Where zig links, no other linker is named, because that one would be used instead.
+    fn wheel_command(&self, program: impl AsRef<OsStr>) -> Result<Command> {
+        let mut command = self.command(program)?;
+        if self.zig {
+            command.env_remove(vm::linker_variable(self.arch));
+        }
+        Ok(command)
     }
 
     /// A command that may run Cargo for the architecture, with the tools of [`Build::tools`].
@@ -169,7 +181,7 @@ impl Build<'_> {
         let _ = fs::remove_dir_all(&folder);
         let zig = ["--zig", "--compatibility", "manylinux_2_28"];
         let plain = ["--compatibility", "linux"];
-        let linked = if self.zig() {
+        let linked = if self.zig {
             &zig[..]
         } else if self.cross {
             &plain[..]
@@ -177,7 +189,7 @@ impl Build<'_> {
             &[]
         };
         run(self
-            .command(self.stage.join("venv/bin/maturin"))?
+            .wheel_command(self.stage.join("venv/bin/maturin"))?
             .args(["build", "--locked", "--strip", "--profile", self.profile])
             .args(linked)
             .args(self.target())
@@ -193,14 +205,14 @@ impl Build<'_> {
 
     /// Builds the wheel of ONNX Runtime's provider, and returns its name.
     fn provider(&self) -> Result<String> {
-        let mut command = self.command(self.root.join("umd/onnxruntime/wheel"))?;
+        let mut command = self.wheel_command(self.root.join("umd/onnxruntime/wheel"))?;
         command.args(["--profile", self.profile, "--out"]).arg(&self.out).args(self.target());
-        output(command.args(self.zig().then_some("--zig")))
+        output(command.args(self.zig.then_some("--zig")))
     }
 
     /// Builds the Debian packages, and returns their names.
     fn debian(&self, wheel: &Path) -> Result<Vec<String>> {
-        let Self { root, stage, out, profile, arch, cross } = self;
+        let Self { root, stage, out, profile, arch, cross, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         let packages = ["nvdla-cli", "nvdla-compiler", "nvdla-inspect", "nvdla-trace", "nvdla-vp", "nvdla-capi"];
         let build = ["build", "--locked", "--profile", profile, "--bins", "--lib"];

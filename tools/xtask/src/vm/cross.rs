@@ -61,9 +61,14 @@ pub(crate) fn environment(program: &mut Command, arch: Arch) -> Result<()> {
     if let Some(linker) = arch.linker() {
         program.env("CARGO_UNSTABLE_BUILD_STD", "std,panic_abort").env("RUSTC_BOOTSTRAP", "1");
         program.env("__CARGO_TESTS_ONLY_SRC_ROOT", library()?);
-        program.env(variable(arch, "LINKER"), linker);
+        program.env(linker_variable(arch), linker);
     }
     Ok(())
+}
+
+/// The name of Cargo's environment variable for the linker of that architecture.
+pub(crate) fn linker_variable(arch: Arch) -> String {
+    variable(arch, "LINKER")
 }
 
 /// The name of Cargo's environment variable for a setting of that architecture.

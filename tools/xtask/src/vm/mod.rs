@@ -32,7 +32,7 @@ pub(crate) use arch::Arch;
 use arguments::Suite;
 pub(crate) use arguments::{Arguments, ModuleArguments};
 pub(crate) use bare::run as embedded;
-pub(crate) use cross::environment as cross_environment;
+pub(crate) use cross::{environment as cross_environment, linker_variable};
 pub(crate) use debian::require_cross;
 pub(crate) use emulated::{run as test, Arguments as TestArguments};
 
