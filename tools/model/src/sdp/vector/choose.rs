@@ -11,17 +11,11 @@ use super::addresses::fp16_out;
 #[cfg(target_arch = "x86_64")]
 use super::avx512::{int8, Tail};
 use super::fused::Fused;
-#[cfg(target_arch = "x86_64")]
-use super::fused_avx2;
 use super::fused_float::FusedFloat;
-#[cfg(target_arch = "x86_64")]
-use super::lanes::SLOTS;
-use super::lanes::{Scratch, Slot, CHUNK};
+use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
 use super::load::Data;
 use super::lookup::Joint;
-#[cfg(target_arch = "x86_64")]
-use super::plan::Prepare;
-use super::plan::{Feed, Plan};
+use super::plan::{Feed, Plan, Prepare};
 use super::process::{self, ChunkContext, Packing, Short};
 use super::table::{self, Results};
 use super::walk::Walk;
@@ -64,16 +58,10 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
     }
     if let Some(mut fused) = Fused::new(operation, plan) {
         fused.each = each;
+        fused.direct = direct(context, 1, Prepare::Plain);
         #[cfg(target_arch = "x86_64")]
-        {
-            if context.isa.has_avx512() {
-                fused.convert = int8::convert(&fused);
-            } else if context.isa.has_avx2() {
-                fused.avx2 = fused_avx2::suits(&fused, operation.lanes);
-            }
-            if fused.convert.is_some() || fused.avx2 {
-                fused.direct = direct(context, 1, Prepare::Plain);
-            }
+        if context.isa.has_avx512() {
+            fused.convert = int8::convert(&fused);
         }
         let short = Short::Int(fused);
         fill(&short, &mut fused.slots());
@@ -96,7 +84,6 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
 }
 
 /// The slots with operands of `bytes` bytes, one per element, that a loop reads directly from memory.
-#[cfg(target_arch = "x86_64")]
 fn direct(context: &ChunkContext, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
     context.plan.feeds.map(|feed| {
         matches!(feed, Some(Feed::Memory { operands, prepare, per_kernel: false, .. })

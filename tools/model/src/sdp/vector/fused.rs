@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The most common int8 operations in one loop, from data to bytes without a store between steps.
+//! The most common int8 operations in one loop, from data to bytes without a store between steps. The loop is written once over
+//! [`Eight`] integers.
 //! [`super::fused_float`] is the same for fp16.
 //!
 //! These are bias, batch normalisation, element-wise sums and ReLU in front of the output converter:
@@ -8,14 +9,16 @@
 //! `[Add] [Multiply] [Relu] [Add [Relu]] [Convert]`
 //!
 //! over int8 data or CACC's sums. A step that an operation does not have costs at most one instruction: a missing ReLU
-//! has the smallest integer as its floor, and a shift by zero adds nothing before it.
+//! has the smallest integer as its floor.
 
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation, Source};
 #[cfg(target_arch = "x86_64")]
 use super::avx512::convert::Convert;
-use super::lanes::{Lanes, Slot, SLOTS};
+use super::eight::{Eight, Round};
+use super::lanes::{Operands, Slot, SLOTS};
+use super::operand::SlotOperands;
 use super::plan::{Feed, Plan, Step};
 
 /// The parameters of a fused loop.
@@ -48,9 +51,6 @@ pub(super) struct Fused {
     /// The converter of the loops of AVX-512.
     #[cfg(target_arch = "x86_64")]
     pub(super) convert: Option<Convert>,
-    /// Whether the loop of AVX2 is used.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) avx2: bool,
 }
 
 /// The width of the multiplication.
@@ -62,35 +62,6 @@ pub(super) enum MulWidth {
     Product,
     /// The sum before it also has 64 bits.
     Sum,
-}
-
-/// A rounding right shift: rounds half away from zero.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
-    pub(super) shift: u32,
-    pub(super) half: i64,
-    /// All ones where a negative value is lowered by one before the shift.
-    pub(super) sign: i64,
-}
-
-impl Round {
-    fn new(shift: u32) -> Self {
-        if shift == 0 {
-            Self { shift, half: 0, sign: 0 }
-        } else {
-            Self { shift, half: 1 << (shift - 1), sign: -1 }
-        }
-    }
-
-    #[inline(always)]
-    fn narrow(self, value: i32) -> i32 {
-        value.wrapping_add(self.half as i32).wrapping_add((value >> 31) & self.sign as i32) >> self.shift
-    }
-
-    #[inline(always)]
-    fn wide(self, value: i64) -> i64 {
-        value.wrapping_add(self.half).wrapping_add((value >> 63) & self.sign) >> self.shift
-    }
 }
 
 impl Fused {
@@ -122,8 +93,6 @@ impl Fused {
             direct: [false; SLOTS],
             #[cfg(target_arch = "x86_64")]
             convert: None,
-            #[cfg(target_arch = "x86_64")]
-            avx2: false,
         };
         let add = |step: &Step| matches!(step, Step::Add(_) | Step::AddSaturating(_));
         if let Some(Step::Add(slot) | Step::AddSaturating(slot)) = steps.next_if(add) {
@@ -196,122 +165,141 @@ impl Fused {
     }
 }
 
-/// Data that a fused loop can take.
-pub(super) trait Element: Copy {
-    /// The data as a 32-bit integer.
-    fn widen(self) -> i32;
+/// Data that the loop can take.
+pub(super) trait Sample: Copy {
+    fn eight<V: Eight>(data: &[Self; 8]) -> V;
 }
 
-impl Element for u8 {
+impl Sample for u8 {
     #[inline(always)]
-    fn widen(self) -> i32 {
-        i32::from(self as i8)
+    fn eight<V: Eight>(data: &[Self; 8]) -> V {
+        V::widen(*data)
     }
 }
 
-impl Element for i32 {
+impl Sample for i32 {
     #[inline(always)]
-    fn widen(self) -> i32 {
-        self
+    fn eight<V: Eight>(data: &[Self; 8]) -> V {
+        V::load(data)
     }
 }
 
-/// Converts `data` to int8 in `into`, which has the same length, as have the operands.
-#[inline(always)]
-pub(super) fn run<T: Element>(fused: &Fused, data: &[T], operands: &[Lanes; SLOTS], into: &mut [u8]) {
-    let length = into.len();
-    let of = |slot: Option<Slot>| slot.map_or(&[][..], |slot| &operands[slot as usize].0[..length]);
-    let (first, second, factor) = (of(fused.adds[0]), of(fused.adds[1]), of(fused.mul));
-    let mul = match (fused.mul, fused.mul_width) {
-        (None, _) => NONE,
-        (Some(_), MulWidth::Narrow) => NARROW,
-        (Some(_), MulWidth::Product) => PRODUCT,
-        (Some(_), MulWidth::Sum) => SUM,
-    };
-    match (fused.adds[0].is_some(), fused.adds[1].is_some(), mul) {
-        (false, false, NONE) => by_width::<T, false, false, NONE>(fused, data, first, second, factor, into),
-        (false, false, NARROW) => by_width::<T, false, false, NARROW>(fused, data, first, second, factor, into),
-        (false, false, _) => by_width::<T, false, false, PRODUCT>(fused, data, first, second, factor, into),
-        (true, false, NONE) => by_width::<T, true, false, NONE>(fused, data, first, second, factor, into),
-        (true, false, NARROW) => by_width::<T, true, false, NARROW>(fused, data, first, second, factor, into),
-        (true, false, PRODUCT) => by_width::<T, true, false, PRODUCT>(fused, data, first, second, factor, into),
-        (true, false, _) => by_width::<T, true, false, SUM>(fused, data, first, second, factor, into),
-        // There is no second sum without a first one.
-        (_, true, NONE) => by_width::<T, true, true, NONE>(fused, data, first, second, factor, into),
-        (_, true, NARROW) => by_width::<T, true, true, NARROW>(fused, data, first, second, factor, into),
-        (_, true, PRODUCT) => by_width::<T, true, true, PRODUCT>(fused, data, first, second, factor, into),
-        (_, true, _) => by_width::<T, true, true, SUM>(fused, data, first, second, factor, into),
-    }
-}
-
-/// [`MulWidth`] as a parameter of the loop.
+/// How values are multiplied, by the operand and by the converter, as parameters of the loop: not at all, within 32 bits, with
+/// products of 64 bits of which 32 remain, and with products that saturate.
 const NONE: u8 = 0;
 const NARROW: u8 = 1;
 const PRODUCT: u8 = 2;
-const SUM: u8 = 3;
+const SATURATED: u8 = 3;
 
+/// Converts whole atoms to int8 in `into`, which has the same length, as have the operands.
 #[inline(always)]
-fn by_width<T: Element, const FIRST: bool, const SECOND: bool, const MUL: u8>(
-    fused: &Fused,
-    data: &[T],
-    first: &[i32],
-    second: &[i32],
-    factor: &[i32],
-    into: &mut [u8],
-) {
-    match (fused.wide, fused.saturating) {
-        (false, false) => each::<T, FIRST, SECOND, MUL, false, false>(fused, data, first, second, factor, into),
-        (false, true) => each::<T, FIRST, SECOND, MUL, false, true>(fused, data, first, second, factor, into),
-        (true, false) => each::<T, FIRST, SECOND, MUL, true, false>(fused, data, first, second, factor, into),
-        (true, true) => each::<T, FIRST, SECOND, MUL, true, true>(fused, data, first, second, factor, into),
+pub(super) fn run<V: Eight, T: Sample>(fused: &Fused, data: &[T], operands: &Operands, into: &mut [u8]) {
+    let operand = |slot| SlotOperands::new(operands, fused.each, fused.direct, slot);
+    let (first, second, factor) = (operand(fused.adds[0]), operand(fused.adds[1]), operand(fused.mul));
+    let product = |fits: bool, round: Round| if fits && (1..=32).contains(&round.shift) { PRODUCT } else { SATURATED };
+    let mul = match (fused.mul, fused.mul_width) {
+        (None, _) => NONE,
+        (_, MulWidth::Narrow) => NARROW,
+        (_, MulWidth::Product) => product(fused.mul_fits, fused.mul_round),
+        (_, MulWidth::Sum) => SATURATED,
+    };
+    let is_identity = fused.offset == 0 && fused.scale == 1 && fused.round.shift == 0;
+    let convert = match (is_identity, fused.wide) {
+        (true, _) => NONE,
+        (_, false) => NARROW,
+        (_, true) => product(fused.fits, fused.round),
+    };
+    let inputs = Inputs { fused, data, first, second, factor };
+    match mul {
+        NONE => inputs.by_converter::<V, NONE>(convert, into),
+        NARROW => inputs.by_converter::<V, NARROW>(convert, into),
+        PRODUCT => inputs.by_converter::<V, PRODUCT>(convert, into),
+        _ => inputs.by_converter::<V, SATURATED>(convert, into),
     }
 }
 
-#[inline(always)]
-fn each<T: Element, const FIRST: bool, const SECOND: bool, const MUL: u8, const WIDE: bool, const SATURATING: bool>(
-    fused: &Fused,
-    data: &[T],
-    first: &[i32],
-    second: &[i32],
-    factor: &[i32],
-    into: &mut [u8],
-) {
-    let add = |value: i32, operand: i32| {
-        if SATURATING {
-            value.saturating_add(operand)
-        } else {
-            value.wrapping_add(operand)
+/// The inputs of the loop.
+struct Inputs<'l, T> {
+    fused: &'l Fused,
+    data: &'l [T],
+    first: SlotOperands<'l>,
+    second: SlotOperands<'l>,
+    factor: SlotOperands<'l>,
+}
+
+impl<T: Sample> Inputs<'_, T> {
+    #[inline(always)]
+    fn by_converter<V: Eight, const MUL: u8>(&self, convert: u8, into: &mut [u8]) {
+        match (convert, self.fused.adds[1]) {
+            (NONE, None) => self.each::<V, MUL, NONE, false>(into),
+            (NARROW, None) => self.each::<V, MUL, NARROW, false>(into),
+            (PRODUCT, None) => self.each::<V, MUL, PRODUCT, false>(into),
+            (_, None) => self.each::<V, MUL, SATURATED, false>(into),
+            (NONE, _) => self.each::<V, MUL, NONE, true>(into),
+            (NARROW, _) => self.each::<V, MUL, NARROW, true>(into),
+            (PRODUCT, _) => self.each::<V, MUL, PRODUCT, true>(into),
+            (_, _) => self.each::<V, MUL, SATURATED, true>(into),
         }
-    };
-    // A single length for all slices, so that the loop has no index checks.
-    let length = into.len();
-    let data = &data[..length];
-    let first = if FIRST { &first[..length] } else { first };
-    let second = if SECOND { &second[..length] } else { second };
-    let factor = if MUL == NONE { factor } else { &factor[..length] };
-    let Fused { mul_round, first_floor, second_floor, offset, scale, round, .. } = *fused;
-    for index in 0..length {
-        let given = data[index].widen();
-        let mut value = if FIRST && MUL != SUM { add(given, first[index]) } else { given };
-        if MUL == NARROW {
-            value = mul_round.narrow(value.wrapping_mul(factor[index]));
-        } else if MUL == PRODUCT {
-            value = saturate(mul_round.wide(i64::from(value).wrapping_mul(factor[index].into())));
-        } else if MUL == SUM {
-            let sum = i64::from(given) + i64::from(first[index]);
-            value = saturate(mul_round.wide(sum.wrapping_mul(factor[index].into())));
-        }
-        value = value.max(first_floor);
-        if SECOND {
-            value = add(value, second[index]).max(second_floor);
-        }
-        let difference = value.wrapping_sub(offset);
-        into[index] = if WIDE {
-            round.wide(i64::from(difference).wrapping_mul(scale.into())).clamp(-128, 127) as u8
-        } else {
-            round.narrow(difference.wrapping_mul(scale)).clamp(-128, 127) as u8
-        };
     }
+
+    #[inline(always)]
+    fn each<V: Eight, const MUL: u8, const CONVERT: u8, const SECOND: bool>(&self, into: &mut [u8]) {
+        let Fused { mul_round, mul_width, first_floor, second_floor, offset, scale, round, saturating, .. } =
+            *self.fused;
+        let (mul_rounding, rounding) = (V::Rounding::from(mul_round), V::Rounding::from(round));
+        let [first_floor, second_floor, offset_of_all, scale_of_all] =
+            [first_floor, second_floor, offset, scale].map(V::splat);
+        let add = |value: V, operand: V| {
+            if saturating {
+                each_lane(value, operand, i32::saturating_add)
+            } else {
+                value.add(operand)
+            }
+        };
+        for (number, (data, into)) in self.data.as_chunks().0.iter().zip(into.as_chunks_mut().0).enumerate() {
+            let given: V = T::eight(data);
+            let operand = self.first.load_8(number);
+            let mut value = add(given, operand);
+            if MUL == NARROW {
+                value = value.multiply_narrow(self.factor.load_8(number), mul_rounding);
+            } else if MUL == PRODUCT {
+                value = value.multiply_product(self.factor.load_8(number), mul_rounding);
+            } else if MUL == SATURATED {
+                let factor = self.factor.load_8::<V>(number).array();
+                let (sum, given, operand) = (value.array(), given.array(), operand.array());
+                value = V::load(&std::array::from_fn(|lane| {
+                    let value = match mul_width {
+                        MulWidth::Sum => i64::from(given[lane]) + i64::from(operand[lane]),
+                        _ => sum[lane].into(),
+                    };
+                    saturate(mul_round.wide(value.wrapping_mul(factor[lane].into())))
+                }));
+            }
+            value = value.max(first_floor);
+            if SECOND {
+                value = add(value, self.second.load_8(number)).max(second_floor);
+            }
+            if CONVERT != NONE {
+                value = value.sub(offset_of_all);
+            }
+            if CONVERT == NARROW {
+                value = value.multiply_narrow(scale_of_all, rounding);
+            } else if CONVERT == PRODUCT {
+                value = value.multiply_product(scale_of_all, rounding);
+            } else if CONVERT == SATURATED {
+                let wide = |value: i32, scale: i32| saturate(round.wide(i64::from(value).wrapping_mul(scale.into())));
+                value = each_lane(value, scale_of_all, wide);
+            }
+            *into = value.int8();
+        }
+    }
+}
+
+/// Applies `f` to each pair of integers.
+#[inline(always)]
+fn each_lane<V: Eight>(values: V, others: V, f: impl Fn(i32, i32) -> i32) -> V {
+    let (values, others) = (values.array(), others.array());
+    V::load(&std::array::from_fn(|lane| f(values[lane], others[lane])))
 }
 
 #[inline(always)]

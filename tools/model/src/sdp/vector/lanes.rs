@@ -5,6 +5,9 @@
 /// Elements per chunk: a multiple of every atom, small enough that several chunks fit the first-level cache.
 pub(super) const CHUNK: usize = 1024;
 
+/// Elements after which per-kernel operands repeat: the lanes of the widest atom.
+pub(super) const PERIOD: usize = 32;
+
 /// The elements of a chunk: integers, or the bits of fp32 values.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
@@ -79,7 +82,6 @@ pub(super) struct Operands<'o> {
     /// Prepared operands.
     pub lanes: &'o [Lanes; SLOTS],
     /// Operands that are read directly from memory.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // the loops that take them are AVX-512's
     pub bytes: &'o Direct<'o>,
 }
 

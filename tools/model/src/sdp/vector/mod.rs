@@ -15,16 +15,16 @@ mod addresses;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
 mod choose;
+mod eight;
 mod float;
 mod flying;
 mod fused;
-#[cfg(target_arch = "x86_64")]
-mod fused_avx2;
 mod fused_float;
 mod int;
 pub(super) mod lanes;
 mod load;
 pub(super) mod lookup;
+mod operand;
 mod plan;
 mod process;
 mod run;

@@ -6,12 +6,11 @@ use super::super::operation::Operation;
 use super::super::tally::Tally;
 #[cfg(target_arch = "x86_64")]
 use super::avx512::{self, int8, Tail};
-use super::fused::{self, Fused};
 #[cfg(target_arch = "x86_64")]
-use super::fused_avx2;
+use super::eight::Avx2;
+use super::fused::{self, Fused, Sample};
 use super::fused_float::{self, FusedFloat};
-use super::lanes::Operands;
-use super::lanes::{Each, Lanes, Scratch, Slot, CHUNK, SLOTS};
+use super::lanes::{Each, Lanes, Operands, Scratch, Slot, CHUNK, PERIOD, SLOTS};
 use super::load::{self, Data, Format};
 use super::lookup::Joint;
 use super::plan::{Feed, Plan, Prepare, Step};
@@ -177,11 +176,10 @@ pub(super) enum Short {
 impl Short {
     /// The number of elements for which repeating operands are prepared.
     pub(super) fn prepared(&self) -> usize {
-        #[cfg(target_arch = "x86_64")]
-        if let Self::Int(Fused { convert: Some(_), .. } | Fused { avx2: true, .. }) = self {
-            return avx512::PERIOD;
+        match self {
+            Self::Int(_) => PERIOD,
+            Self::Float(_) | Self::Table(_) => CHUNK,
         }
-        CHUNK
     }
 
     /// Slots with operands that are read directly from memory.
@@ -205,16 +203,6 @@ impl Short {
 /// Converts the values of a chunk to bytes, as many as `into` holds.
 pub(super) fn process_short(isa: Isa, short: &Short, operands: &Operands, data: Data, into: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
-    if let Short::Int(fused @ Fused { avx2: true, .. }) = short {
-        match data {
-            // SAFETY: the machine has these instructions, as it has the `Isa`.
-            Data::Ints(data) => return unsafe { fused_avx2::run(fused, data, operands, into) },
-            // SAFETY: as above.
-            Data::Int8(data) => return unsafe { fused_avx2::run(fused, data, operands, into) },
-            _ => {}
-        }
-    }
-    #[cfg(target_arch = "x86_64")]
     if let Short::Int(fused @ Fused { convert: Some(convert), .. }) = short {
         match data {
             // SAFETY: there is such a converter where the machine has its instructions.
@@ -235,23 +223,37 @@ pub(super) fn process_short(isa: Isa, short: &Short, operands: &Operands, data: 
             _ => {}
         }
     }
-    if let (Short::Table(results), Data::Int8(data)) = (short, data) {
-        return table::look_up(isa, results, data, into);
+    match (short, data) {
+        (Short::Int(fused), Data::Int8(data)) => whole_atoms(isa, fused, data, operands, into),
+        (Short::Int(fused), Data::Ints(data)) => whole_atoms(isa, fused, data, operands, into),
+        (Short::Table(results), Data::Int8(data)) => table::look_up(isa, results, data, into),
+        (Short::Float(fused), _) => floats(isa, fused, operands.lanes, data, into),
+        // The data have the type for which this loop was chosen.
+        _ => {}
     }
-    by_set(isa, short, operands.lanes, data, into);
+}
+
+/// The fused loop of int8, for whole atoms.
+fn whole_atoms<T: Sample>(isa: Isa, fused: &Fused, data: &[T], operands: &Operands, into: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if isa.has_avx2() {
+        #[target_feature(enable = "avx2")]
+        fn avx2<T: Sample>(fused: &Fused, data: &[T], operands: &Operands, into: &mut [u8]) {
+            fused::run::<Avx2, T>(fused, data, operands, into);
+        }
+        // SAFETY: the machine has AVX2, as it has the `Isa`.
+        return unsafe { avx2(fused, data, operands, into) };
+    }
+    let _ = isa;
+    fused::run::<[i32; 8], T>(fused, data, operands, into);
 }
 
 vectorised! {
-    pub(super) fn by_set(short: &Short, operands: &[Lanes; SLOTS], data: Data, into: &mut [u8]) {
-        match (short, data) {
-            (Short::Int(fused), Data::Int8(data)) => fused::run(fused, data, operands, into),
-            (Short::Int(fused), Data::Ints(data)) => fused::run(fused, data, operands, into),
-            (Short::Float(fused), Data::Fp16(data)) => {
-                fused_float::run(fused, data.as_chunks().0, operands, into.as_chunks_mut().0);
-            }
-            (Short::Float(fused), Data::Floats(data)) => {
-                fused_float::run(fused, data, operands, into.as_chunks_mut().0);
-            }
+    /// The fused loop of fp16.
+    fn floats(fused: &FusedFloat, operands: &[Lanes; SLOTS], data: Data, into: &mut [u8]) {
+        match data {
+            Data::Fp16(data) => fused_float::run(fused, data.as_chunks().0, operands, into.as_chunks_mut().0),
+            Data::Floats(data) => fused_float::run(fused, data, operands, into.as_chunks_mut().0),
             // The data have the type for which this loop was chosen.
             _ => {}
         }

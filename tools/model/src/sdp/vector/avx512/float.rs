@@ -11,11 +11,10 @@
 use std::arch::x86_64::*;
 
 use super::super::fused_float::{exactly, Element, FusedFloat, Operands as Values};
-use super::super::lanes::Operands;
-use super::super::lanes::Slot;
+use super::super::lanes::{Operands, Slot, PERIOD};
 use super::super::load::{self, Format};
+use super::super::operand::SlotOperands;
 use super::super::plan::Prepare;
-use super::operand::{SlotOperands, PERIOD};
 
 /// The number of elements that are computed again together.
 const STEP: usize = 64;

@@ -5,14 +5,13 @@
 //! int8 data to which operands are only added stays in lanes of 16 bits, two vectors per 64 elements, and is limited to
 //! 16 bits (see [`super::convert`]). Other operations use 32 bits until the converter, in four vectors.
 
-use super::operand::store;
 use std::arch::x86_64::*;
 
 use super::super::fused::{Fused, MulWidth};
-use super::super::lanes::Operands;
-use super::super::lanes::Slot;
+use super::super::lanes::{Operands, Slot};
+use super::super::operand::SlotOperands;
 use super::convert::{Convert, Converter, HIGH, LIMIT, SHORT};
-use super::operand::{load_bytes, widen, SlotOperands};
+use super::operand::{load_bytes, store, widen};
 use super::rounding::Rounding;
 use super::scaled::Scaled;
 

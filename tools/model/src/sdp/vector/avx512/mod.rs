@@ -8,9 +8,8 @@ pub(super) mod convert;
 pub(super) mod float;
 pub(super) mod int8;
 mod lookup;
-pub(super) mod operand;
+mod operand;
 mod rounding;
 mod scaled;
 
 pub(in crate::sdp) use lookup::Tail;
-pub(super) use operand::PERIOD;

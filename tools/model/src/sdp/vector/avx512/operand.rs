@@ -1,71 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operands in the form of the loops of AVX-512, and of those of AVX2.
+//! Operands in the form of the loops of AVX-512.
 
 use std::arch::x86_64::*;
 
-use super::super::lanes::Operands;
-use super::super::lanes::{Lanes, Slot, CHUNK, SLOTS};
+use super::super::operand::SlotOperands;
 
-/// Elements after which per-kernel operands repeat: the lanes of the widest atom.
-pub(in super::super) const PERIOD: usize = 32;
-
-/// The operands of one slot.
-#[derive(Clone, Copy)]
-pub(in super::super) enum SlotOperands<'o> {
-    /// No operands.
-    None,
-    /// Prepared operands. The operand of element `at` is at index `at & mask`.
-    Lanes { lanes: &'o Lanes, mask: usize },
-    /// One operand per element, unchanged from memory.
-    Bytes(&'o [u8]),
-}
-
-impl<'o> SlotOperands<'o> {
-    /// The operands of `slot`. `each` tells, per slot, whether the operands differ from element to element. `direct`
-    /// tells whether they are read directly from memory.
-    pub(in super::super) fn new(
-        operands: &Operands<'o>,
-        each: [bool; SLOTS],
-        direct: [bool; SLOTS],
-        slot: Option<Slot>,
-    ) -> Self {
-        let Some(slot) = slot.map(|slot| slot as usize) else { return Self::None };
-        if direct[slot] {
-            Self::Bytes(operands.bytes[slot])
-        } else {
-            Self::Lanes { lanes: &operands.lanes[slot], mask: if each[slot] { usize::MAX } else { PERIOD - 1 } }
-        }
-    }
-
-    /// The prepared operands, if they are the same for each atom.
-    pub(super) fn repeated(self) -> Option<&'o Lanes> {
-        match self {
-            Self::Lanes { lanes, mask } if mask < PERIOD => Some(lanes),
-            _ => None,
-        }
-    }
-
-    /// Loads the operands of the eight elements with this number.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub(in super::super) fn load_8(self, number: usize) -> __m256i {
-        match self {
-            Self::None => _mm256_setzero_si256(),
-            Self::Lanes { lanes, mask } => {
-                let (values, _) = lanes.0.as_chunks::<8>();
-                let values = &values[number & (mask / 8) & (CHUNK / 8 - 1)];
-                // SAFETY: eight values.
-                unsafe { _mm256_loadu_si256(values.as_ptr().cast()) }
-            }
-            Self::Bytes(bytes) => {
-                let bytes = bytes.as_chunks::<8>().0.get(number).unwrap_or(&[0; 8]);
-                // SAFETY: eight bytes.
-                _mm256_cvtepi8_epi32(unsafe { _mm_loadl_epi64(bytes.as_ptr().cast()) })
-            }
-        }
-    }
-
+impl SlotOperands<'_> {
     /// Loads the operands of the 16 elements from `at` on.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]

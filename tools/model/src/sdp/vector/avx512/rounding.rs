@@ -9,7 +9,7 @@
 
 use std::arch::x86_64::*;
 
-use super::super::fused::Round;
+use super::super::eight::Round;
 
 /// A rounding right shift.
 #[derive(Clone, Copy)]

@@ -9,9 +9,10 @@
 use std::arch::x86_64::*;
 
 use super::super::fused::Fused;
+use super::super::lanes::PERIOD;
+use super::super::operand::SlotOperands;
 use super::convert::{Convert, Converter};
-use super::operand::store;
-use super::operand::{load_bytes, SlotOperands, PERIOD};
+use super::operand::{load_bytes, store};
 
 /// Elements of a step.
 const STEP: usize = 64;

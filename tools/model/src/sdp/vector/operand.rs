@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Operands in the form of the fused loops.
+
+use super::eight::Eight;
+use super::lanes::{Lanes, Operands, Slot, CHUNK, PERIOD, SLOTS};
+
+/// The operands of one slot.
+#[derive(Clone, Copy)]
+pub(super) enum SlotOperands<'o> {
+    /// No operands.
+    None,
+    /// Prepared operands. The operand of element `at` is at index `at & mask`.
+    Lanes { lanes: &'o Lanes, mask: usize },
+    /// One operand per element, unchanged from memory.
+    Bytes(&'o [u8]),
+}
+
+impl<'o> SlotOperands<'o> {
+    /// The operands of `slot`. `each` tells, per slot, whether the operands differ from element to element. `direct`
+    /// tells whether they are read directly from memory.
+    pub(super) fn new(operands: &Operands<'o>, each: [bool; SLOTS], direct: [bool; SLOTS], slot: Option<Slot>) -> Self {
+        let Some(slot) = slot.map(|slot| slot as usize) else { return Self::None };
+        if direct[slot] {
+            Self::Bytes(operands.bytes[slot])
+        } else {
+            Self::Lanes { lanes: &operands.lanes[slot], mask: if each[slot] { usize::MAX } else { PERIOD - 1 } }
+        }
+    }
+
+    /// The prepared operands, if they are the same for each atom.
+    pub(super) fn repeated(self) -> Option<&'o Lanes> {
+        match self {
+            Self::Lanes { lanes, mask } if mask < PERIOD => Some(lanes),
+            _ => None,
+        }
+    }
+
+    /// Loads the operands of the eight elements with this number.
+    #[inline(always)]
+    pub(super) fn load_8<V: Eight>(self, number: usize) -> V {
+        match self {
+            Self::None => V::splat(0),
+            Self::Lanes { lanes, mask } => V::load(&lanes.0.as_chunks().0[number & (mask / 8) & (CHUNK / 8 - 1)]),
+            Self::Bytes(bytes) => V::widen(bytes.as_chunks().0.get(number).copied().unwrap_or_default()),
+        }
+    }
+}
