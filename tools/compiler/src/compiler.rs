@@ -18,7 +18,9 @@
 //! ```
 
 use std::fmt;
+use std::ops;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
 use nvdla_estimate::Conditions;
@@ -277,59 +279,64 @@ impl Compiler {
         let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
         let list = samples::list(folder)?;
         let read = |path: &PathBuf| samples::read(path, graph, &inputs);
-        let told = |(at, path): (usize, &PathBuf)| {
-            self.progress.tell("calibration", at, list.len());
+        let begun = AtomicUsize::new(0);
+        let told = |path: &PathBuf| {
+            self.progress.tell("calibration", begun.fetch_add(1, Relaxed), list.len());
             read(path)
         };
-        self.progress.tell("calibration", 0, list.len());
         if self.options.precision == Precision::Fp16 {
-            let measured = Measured::new(graph, list.iter().enumerate().map(told))?;
+            let mut measured = Measured::limits(graph);
+            for path in &list {
+                calibrate::run(graph, &told(path)?, &mut [&mut measured])?;
+            }
             return Ok(same(measured.ranges(Method::Max)));
         }
         // Choices are made on samples that have not been measured: on those that have, no value is beyond a range. Each half of the
         // samples is measured, and shows what it is worth on the other half.
-        let half = |k: usize| list.iter().enumerate().filter(|(at, _)| at % 2 == k || list.len() == 1).collect();
-        let halves: [Vec<_>; 2] = [half(0), half(1)];
+        let half = |k: usize| list.iter().skip(k).step_by(2).collect();
+        let halves: [Vec<&PathBuf>; 2] = [half(0), half(1)];
         let complete = |graph: &Graph, given: &Ranges, measured: &Measured, method: Method| {
             calibrate::complete(graph, given.clone(), Some(&measured.ranges(method)))
         };
         let doubted = |mut ranges: Ranges, all: &Measured| {
-            let order: Vec<_> = halves.iter().flatten().map(|(_, path)| path.as_path()).collect();
+            let order: Vec<_> = halves.iter().flatten().map(|path| path.as_path()).collect();
             ranges.doubts.extend(all.uncommon(graph).map(|found| found.text(graph, &order)));
             ranges
         };
-        // Runs a half, and keeps the samples on which the other half's scales are compared.
-        let run = |half: &[(usize, &PathBuf)], to: &mut [&mut Measured]| {
+        // Runs a part of a half, and keeps the samples on which the other half's scales are compared.
+        let run = |half: &[&PathBuf], part: ops::Range<usize>, to: &mut [&mut Measured]| {
             let held = HELD_OUT.min(half.len());
             let mut kept = Vec::with_capacity(held);
-            for (at, &sample) in half.iter().enumerate() {
-                let sample = told(sample)?;
+            for at in part {
+                let sample = told(half[at])?;
                 let outputs = calibrate::run(graph, &sample, to)?;
-                if at == kept.len() * half.len() / held {
+                if (0..held).any(|k| k * half.len() / held == at) {
                     kept.push((sample, outputs));
                 }
             }
             Ok::<_, Error>(kept)
         };
+        // The scales are those of all samples, whose bins are as wide as the first sample says. A single sample is both halves.
+        let mut one = Measured::empty(graph);
+        let mut first = run(&halves[0], 0..1, &mut [&mut one])?;
+        let (all, other, second) = if list.len() == 1 {
+            (one.clone(), one.clone(), first.clone())
+        } else {
+            let (mut more, mut other) = (one.beside(), Measured::empty(graph));
+            let rest = || run(&halves[0], 1..halves[0].len(), &mut [&mut one]);
+            let others = || run(&halves[1], 0..halves[1].len(), &mut [&mut more, &mut other]);
+            let (rest, second) = rayon::join(rest, others);
+            first.extend(rest?);
+            let mut all = one.clone();
+            all.join(&more);
+            (all, other, second?)
+        };
         let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
-        let mut all = Measured::empty(graph);
-        let first = run(&halves[0], &mut [&mut all])?;
-        let equalized = if even { all.equalized(graph) } else { None };
-        let only = self.method.filter(|_| equalized.is_none());
-        // The scales are those of all samples. A single sample is both halves.
-        let single = list.len() == 1;
-        if let Some(method) = only {
-            if !single {
-                run(&halves[1], &mut [&mut all])?;
-            }
+        let equalized = if even { one.equalized(graph) } else { None };
+        if let Some(method) = self.method.filter(|_| equalized.is_none()) {
             return Ok(same(doubted(complete(graph, &given, &all, method), &all)));
         }
-        let (one, mut other) = (all.whole(), Measured::empty(graph));
-        let mut to = vec![&mut other];
-        if !single {
-            to.push(&mut all);
-        }
-        let second = run(&halves[1], &mut to)?;
+        let one = one.whole();
         let options = self.options(graph)?;
         let judges = [second, first].map(|samples| Judge::new(samples, &options));
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);

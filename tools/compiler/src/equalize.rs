@@ -14,7 +14,9 @@
 //! common scale saturates.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use rayon::prelude::*;
 
 use crate::ir::{Binary, Graph, Node, Op, PadMode, TensorId, Unary};
 
@@ -50,6 +52,8 @@ pub(crate) struct Sets {
     /// The channels of each tensor.
     counts: Vec<usize>,
     parents: Vec<usize>,
+    /// The largest weight of each channel that a node reads, relative to the largest of its kernel.
+    weights: Arc<OnceLock<Vec<Vec<f32>>>>,
 }
 
 impl Sets {
@@ -65,7 +69,7 @@ impl Sets {
             first.push(next);
             next += count;
         }
-        let mut sets = Self { first, counts, parents: (0..next).collect() };
+        let mut sets = Self { first, counts, parents: (0..next).collect(), weights: Arc::default() };
         for (k, tensor) in graph.tensors.iter().enumerate() {
             let id = TensorId(k);
             let known = tensor.constant.is_some() || graph.inputs.contains(&id) || graph.outputs.contains(&id);
@@ -177,6 +181,24 @@ impl Sets {
         self.of(id).iter().any(|&set| set != FIXED)
     }
 
+    /// The largest weight of each channel that a node reads, relative to the largest of its kernel. Empty if the channels have no
+    /// factors or no weights.
+    fn largest_weights(&self, graph: &Graph, node: &Node) -> Vec<f32> {
+        let Some((planes, taps)) = planes(graph, node).filter(|_| self.free(node.inputs[0])) else { return Vec::new() };
+        let Some(weights) = graph.constant(node.inputs[1]) else { return Vec::new() };
+        let of_plane = |plane: &[f32]| plane.iter().fold(0f32, |largest, weight| largest.max(weight.abs()));
+        let largest: Vec<f32> = weights.chunks_exact(taps).map(of_plane).collect();
+        let mut kernels = vec![f32::MIN_POSITIVE; self.counts[node.output.0]];
+        let mut channels = vec![MIN_RANGE; self.counts[node.inputs[0].0]];
+        for ((kernel, _), &weight) in planes.clone().zip(&largest) {
+            kernels[kernel] = kernels[kernel].max(weight);
+        }
+        for ((kernel, channel), weight) in planes.zip(&largest) {
+            channels[channel] = channels[channel].max(weight / kernels[kernel]);
+        }
+        channels
+    }
+
     /// The factors of each tensor's channels. `largest` has the largest magnitude of each channel of the tensors that are
     /// [`Self::free`].
     ///
@@ -184,28 +206,15 @@ impl Sets {
     /// largest of that channel, relative to the largest of its kernel. The paper takes the square root of range / weight. Here
     /// activations and weights are not equally sensitive.
     pub(crate) fn factors(&self, graph: &Graph, largest: impl Fn(TensorId) -> Option<Vec<f32>>) -> Factors {
+        let weights =
+            self.weights.get_or_init(|| graph.nodes.par_iter().map(|node| self.largest_weights(graph, node)).collect());
         let mut ranges: BTreeMap<usize, (f32, f32)> = BTreeMap::new();
-        for node in &graph.nodes {
-            let (Some((planes, taps)), Some(values)) = (planes(graph, node), largest(node.inputs[0])) else { continue };
-            let sets = self.of(node.inputs[0]);
+        for (node, weights) in graph.nodes.iter().zip(weights).filter(|(_, weights)| !weights.is_empty()) {
+            let Some(values) = largest(node.inputs[0]) else { continue };
             let most = values.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-            for (&set, value) in sets.iter().zip(&values) {
-                let (range, _) = ranges.entry(set).or_insert((MIN_RANGE, MIN_RANGE));
-                *range = range.max(value / most);
-            }
-            let Some(weights) = graph.constant(node.inputs[1]) else { continue };
-            let of_plane = |plane: &[f32]| plane.iter().fold(0f32, |largest, weight| largest.max(weight.abs()));
-            let largest: Vec<f32> = weights.chunks_exact(taps).map(of_plane).collect();
-            let mut kernels = vec![f32::MIN_POSITIVE; self.counts[node.output.0]];
-            let mut channels = vec![MIN_RANGE; sets.len()];
-            for ((kernel, _), &weight) in planes.clone().zip(&largest) {
-                kernels[kernel] = kernels[kernel].max(weight);
-            }
-            for ((kernel, channel), weight) in planes.zip(&largest) {
-                channels[channel] = channels[channel].max(weight / kernels[kernel]);
-            }
-            for (set, weight) in sets.iter().zip(channels) {
-                ranges.entry(*set).and_modify(|(_, most)| *most = most.max(weight));
+            for ((&set, value), &weight) in self.of(node.inputs[0]).iter().zip(&values).zip(weights) {
+                let (range, heaviest) = ranges.entry(set).or_insert((MIN_RANGE, MIN_RANGE));
+                (*range, *heaviest) = (range.max(value / most), heaviest.max(weight));
             }
         }
         ranges.remove(&FIXED);
@@ -217,6 +226,9 @@ impl Sets {
         Factors((0..graph.tensors.len()).map(tensor).collect())
     }
 }
+
+/// The weights of a node, and its bias if it has one.
+type OfNode = [Option<Arc<[f32]>>; 2];
 
 /// The factor by which each channel of a tensor is divided. None: all are 1.
 pub(crate) struct Factors(Vec<Option<Vec<f32>>>);
@@ -233,25 +245,31 @@ impl Factors {
 
     /// The network with other weights. Its activations have the same numbers.
     pub(crate) fn apply(&self, graph: &Graph) -> Graph {
-        let mut new = graph.clone();
-        for (k, node) in graph.nodes.iter().enumerate() {
-            let Some((planes, taps)) = planes(graph, node) else { continue };
+        let factor = |factors: Option<&[f32]>, c: usize| factors.map_or(1.0, |factors| factors[c]);
+        let others = graph.nodes.par_iter().map(|node| {
+            let (planes, taps) = planes(graph, node)?;
             let [x, y] = [node.inputs[0], node.output].map(|id| self.of(id));
             if x.is_none() && y.is_none() {
-                continue;
+                return None;
             }
-            let factor = |factors: Option<&[f32]>, c: usize| factors.map_or(1.0, |factors| factors[c]);
-            let Some(mut weights) = graph.constant(node.inputs[1]).cloned() else { continue };
+            let mut weights = graph.constant(node.inputs[1])?.clone();
             for ((kernel, channel), plane) in planes.zip(Arc::make_mut(&mut weights).chunks_exact_mut(taps)) {
                 let by = factor(x, channel) / factor(y, kernel);
                 for weight in plane {
                     *weight *= by;
                 }
             }
-            new.nodes[k].inputs[1] = replaced(&mut new, node.inputs[1], weights);
-            if let Some(bias) = node.inputs.get(2).and_then(|&id| graph.constant(id)) {
-                let bias = bias.iter().enumerate().map(|(kernel, bias)| bias / factor(y, kernel)).collect();
-                new.nodes[k].inputs[2] = replaced(&mut new, node.inputs[2], bias);
+            let bias = node.inputs.get(2).and_then(|&id| graph.constant(id));
+            let divided = |(kernel, bias): (usize, &f32)| bias / factor(y, kernel);
+            Some([Some(weights), bias.map(|bias| bias.iter().enumerate().map(divided).collect())])
+        });
+        let others: Vec<Option<OfNode>> = others.collect();
+        let mut new = graph.clone();
+        for (k, node) in graph.nodes.iter().enumerate() {
+            for (at, values) in (1..).zip(others[k].iter().flatten()) {
+                if let Some(values) = values {
+                    new.nodes[k].inputs[at] = replaced(&mut new, node.inputs[at], values.clone());
+                }
             }
         }
         new

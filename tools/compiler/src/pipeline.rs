@@ -186,7 +186,7 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
         input.channels_last = graph.channels_last.contains(&input.tensor);
     }
     check::check(&program, &plan)?;
-    let loadable = loadable::emit(&program, &plan, &target.conditions)?;
+    let loadable = loadable::emit(&mut program, &plan, &target.conditions)?;
     let mut report = report::report(&program, &plan, &cost, sram.as_ref(), errors);
     report.describe(graph, &lowered.net, &scales, precision);
     report.warnings = warnings;

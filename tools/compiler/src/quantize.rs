@@ -83,13 +83,27 @@ pub(crate) fn largest_of(values: &[f64]) -> f64 {
     rest.iter().chain(&parts).fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
+/// As [`round`] of real numbers between two limits of int16, without a conversion: behind the sum, the last bits of a double are those
+/// of the nearest integer, the even one in the middle.
+pub(crate) fn round_all(reals: &[f64], [least, most]: [f64; 2], integers: &mut [i16]) {
+    const WHOLE: f64 = (3u64 << 51) as f64;
+    for (integer, real) in integers.iter_mut().zip(reals) {
+        let real = real.max(least).min(most);
+        let sum = real + WHOLE;
+        let rest = real - (sum - WHOLE);
+        let up = i16::from(rest >= 0.5 && real > 0.0);
+        let down = i16::from(rest <= -0.5 && real < 0.0);
+        *integer = sum.to_bits() as i16 + up - down;
+    }
+}
+
 /// Rounds the weights of a kernel for one channel, whose nearest integers up to `most` are given, so that their sum is nearly that of
-/// the real weights.
+/// the real weights. `errors` is memory for as many numbers.
 ///
 /// The elements of a channel in a window are much alike, so the sum of the changes counts more than each of them. Rounding each
 /// weight to the nearest integer may change the sum by several steps. The weights that are nearest to the middle between two
 /// integers are then rounded to the other one.
-pub(crate) fn keep_sum(weights: &[f64], most: f64, integers: &mut [i16]) {
+pub(crate) fn keep_sum(weights: &[f64], most: f64, integers: &mut [i16], errors: &mut Vec<f64>) {
     let changes = weights.iter().zip(&*integers).map(|(weight, &integer)| weight - f64::from(integer));
     let change: f64 = changes.sum();
     // A change of up to half a step stays. A single weight that changes more is beyond the largest integer.
@@ -97,12 +111,16 @@ pub(crate) fn keep_sum(weights: &[f64], most: f64, integers: &mut [i16]) {
         return;
     }
     let steps = (change.abs() - 0.5).ceil() as usize;
-    let error = |(weight, &integer): (&f64, &i16)| (weight - f64::from(integer)) * change;
-    let mut errors: Vec<f64> = weights.iter().zip(&*integers).map(error).collect();
+    errors.clear();
+    errors.extend(weights.iter().zip(&*integers).map(|(weight, &integer)| (weight - f64::from(integer)) * change));
     for _ in 0..steps.min(weights.len()) {
         // The first of the greatest.
-        let greatest = errors.iter().enumerate().rev().max_by(|a, b| a.1.total_cmp(b.1));
-        let Some((at, _)) = greatest else { return };
+        let (mut at, mut greatest) = (0, f64::NEG_INFINITY);
+        for (k, &error) in errors.iter().enumerate() {
+            if error > greatest {
+                (at, greatest) = (k, error);
+            }
+        }
         integers[at] = (f64::from(integers[at]) + change.signum()).clamp(-most, most) as i16;
         errors[at] = f64::NEG_INFINITY;
     }
@@ -149,7 +167,7 @@ mod tests {
     fn a_plane_keeps_its_sum_and_single_weights_their_nearest_integer() {
         let rounded = |plane: &[f64]| {
             let mut integers: Vec<i16> = plane.iter().map(|&weight| round(weight) as i16).collect();
-            keep_sum(plane, LARGEST, &mut integers);
+            keep_sum(plane, LARGEST, &mut integers, &mut Vec::new());
             integers.into_iter().map(i32::from).collect::<Vec<_>>()
         };
         assert_eq!(rounded(&[0.3; 9]).iter().sum::<i32>(), 3);
@@ -164,6 +182,19 @@ mod tests {
             let change = plane.iter().sum::<f64>() - rounded.iter().sum::<f64>();
             assert!(change.abs() <= 0.5, "{size}: {change}");
             assert!(plane.iter().zip(&rounded).all(|(weight, rounded)| (weight - rounded).abs() < 1.0), "{size}");
+        }
+    }
+
+    #[test]
+    fn many_are_rounded_as_one() {
+        let reals: Vec<f64> =
+            (-520..520).flat_map(|k| [-1e-12, 0.0, 0.1, 1e-12].map(|by| f64::from(k) / 4.0 + by)).collect();
+        let mut integers = vec![0; reals.len()];
+        for limits in [[-LARGEST, LARGEST], [-128.0, LARGEST]] {
+            round_all(&reals, limits, &mut integers);
+            for (real, &integer) in reals.iter().zip(&integers) {
+                assert_eq!(i32::from(integer), round(real.max(limits[0]).min(limits[1])), "{real}");
+            }
         }
     }
 

@@ -12,6 +12,9 @@ const BINS: usize = 2048;
 /// The number of bins of a channel's histogram.
 const CHANNEL_BINS: usize = 64;
 
+/// Of a channel every third value is counted.
+const FEW: usize = 3;
+
 /// The number of values that a thread processes at once.
 pub(super) const CHUNK: usize = 1 << 16;
 
@@ -88,41 +91,82 @@ impl Summary {
     }
 }
 
+/// Counts of each bin. Neighbours often have the same bin, and a count that was just written is late to read.
+const COPIES: usize = 4;
+
+/// Counts the bins of every STEP-th value. Values beyond the last bin are in the last.
+fn count<const STEP: usize>(values: &[f32], factor: f32, counts: &mut [[u32; COPIES]]) {
+    const TOGETHER: usize = 32;
+    let last = counts.len() - 1;
+    // The numbers of bins first, which the compiler computes in vector registers.
+    let mut bins = [0; TOGETHER];
+    for values in values.chunks(TOGETHER * STEP) {
+        for (bin, x) in bins.iter_mut().zip(values.iter().step_by(STEP)) {
+            *bin = (x.abs() * factor) as i32;
+        }
+        for (at, &bin) in bins[..values.len().div_ceil(STEP)].iter().enumerate() {
+            counts[(bin as usize).min(last)][at % COPIES] += 1;
+        }
+    }
+}
+
 /// The magnitudes of a tensor's values. The width of the bins doubles when larger values arrive.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
+    /// Empty if only the limits are measured.
     bins: Vec<u64>,
     /// The values of a channel that are exactly zero; the first bin counts them too.
     zeros: u64,
     /// The magnitude at the end of the last bin. 0 if all values were zero.
     end: f32,
+    /// The magnitude of which the end is a multiple by a power of two. 0: the largest of the first values.
+    unit: f32,
     min: f32,
     max: f32,
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self::with_bins(BINS)
-    }
-}
-
 impl Histogram {
     fn with_bins(bins: usize) -> Self {
-        Self { bins: vec![0; bins], zeros: 0, end: 0.0, min: f32::INFINITY, max: f32::NEG_INFINITY }
+        Self { bins: vec![0; bins], zeros: 0, end: 0.0, unit: 0.0, min: f32::INFINITY, max: f32::NEG_INFINITY }
     }
 
-    /// The coarse histogram of a channel.
-    pub(super) fn of_channel() -> Self {
-        Self::with_bins(CHANNEL_BINS)
+    /// The histogram of a tensor, or its limits alone.
+    pub(super) fn of_tensor(counted: bool) -> Self {
+        Self::with_bins(if counted { BINS } else { 0 })
+    }
+
+    /// The coarse histogram of a channel, or its limits alone.
+    pub(super) fn of_channel(counted: bool) -> Self {
+        Self::with_bins(if counted { CHANNEL_BINS } else { 0 })
+    }
+
+    /// Without values, with bins whose width differs from that of these by a power of two.
+    pub(super) fn beside(&self) -> Self {
+        Self { unit: self.end, ..Self::with_bins(self.bins.len()) }
+    }
+
+    /// Adds the values of a histogram that began [beside](Self::beside) this one.
+    pub(super) fn join(&mut self, other: &Self) {
+        (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
+        self.zeros += other.zeros;
+        let mut other = other.clone();
+        let end = self.end.max(other.end);
+        for histogram in [&mut *self, &mut other] {
+            histogram.widen(end);
+        }
+        self.bins.iter_mut().zip(&other.bins).for_each(|(own, other)| *own += other);
     }
 
     /// The histogram of channels whose values are divided by factors. Values are taken to be even within the bin of a channel.
     pub(super) fn joined(channels: &[Self], factors: &[f32]) -> Self {
-        let mut all = Self::default();
+        let mut all = Self::of_tensor(channels.iter().all(|channel| !channel.bins.is_empty()));
         for (channel, factor) in channels.iter().zip(factors) {
             all.min = all.min.min(channel.min / factor);
             all.max = all.max.max(channel.max / factor);
             all.end = all.end.max(channel.end / factor);
+        }
+        if all.bins.is_empty() {
+            return all;
         }
         for (channel, factor) in channels.iter().zip(factors) {
             all.zeros += channel.zeros;
@@ -150,36 +194,41 @@ impl Histogram {
         self.min.abs().max(self.max.abs())
     }
 
-    /// Adds values on one thread. The limits are those of all values, and every third value is counted.
+    /// Adds values on one thread. The limits are those of all values.
     pub(super) fn add_few(&mut self, values: &[f32], summary: Summary) {
         self.reach(&[summary]);
-        let (factor, last) = (self.factor(), self.bins.len() - 1);
-        for x in values.iter().step_by(3) {
-            self.zeros += u64::from(*x == 0.0);
-            self.bins[((x.abs() * factor) as usize).min(last)] += 1;
+        if self.bins.is_empty() {
+            return;
         }
+        self.zeros += values.iter().step_by(FEW).map(|&x| u64::from(x == 0.0)).sum::<u64>();
+        let mut counts = [[0; COPIES]; CHANNEL_BINS];
+        count::<FEW>(values, self.factor(), &mut counts);
+        self.add_counts(&counts);
     }
 
     /// Adds values, of which `summaries` has the limits.
     pub(super) fn add(&mut self, values: &[f32], summaries: &[Summary]) {
         self.reach(summaries);
-        let (factor, count) = (self.factor(), self.bins.len());
+        if self.bins.is_empty() {
+            return;
+        }
+        let factor = self.factor();
         let counts = values.par_chunks(CHUNK).map(|values| {
-            // Two counts of each bin, because neighbours often have the same.
-            let mut bins = vec![[0u32; 2]; count];
-            for pair in values.chunks(2) {
-                for (at, x) in pair.iter().enumerate() {
-                    bins[((x.abs() * factor) as i32 as usize).min(count - 1)][at] += 1;
-                }
-            }
-            bins
+            let mut counts = vec![[0; COPIES]; BINS];
+            count::<1>(values, factor, &mut counts);
+            counts
         });
         let counts = counts.reduce_with(|mut a, b| {
-            a.iter_mut().zip(b).for_each(|(a, b)| *a = [a[0] + b[0], a[1] + b[1]]);
+            a.iter_mut().zip(b).for_each(|(a, b)| a.iter_mut().zip(b).for_each(|(a, b)| *a += b));
             a
         });
-        let counts = self.bins.iter_mut().zip(counts.unwrap_or_default());
-        counts.for_each(|(bin, count)| *bin += u64::from(count[0]) + u64::from(count[1]));
+        self.add_counts(&counts.unwrap_or_default());
+    }
+
+    fn add_counts(&mut self, counts: &[[u32; COPIES]]) {
+        for (bin, counts) in self.bins.iter_mut().zip(counts) {
+            *bin += counts.iter().map(|&count| u64::from(count)).sum::<u64>();
+        }
     }
 
     /// Extends the limits, and the bins if they do not reach so far.
@@ -193,10 +242,21 @@ impl Histogram {
         }
         if self.end == 0.0 && largest > 0.0 {
             // So far all values were zero; they stay in the first bin.
-            self.end = largest;
+            self.end = if self.unit > 0.0 { self.unit } else { largest };
+            while self.unit > 0.0 && self.end / 2.0 >= largest.max(f32::MIN_POSITIVE) {
+                self.end /= 2.0;
+            }
         }
+        self.widen(largest);
+    }
+
+    /// Makes bins wider until they reach as far.
+    fn widen(&mut self, reach: f32) {
         let count = self.bins.len();
-        while self.end < largest {
+        if self.end == 0.0 {
+            self.end = reach;
+        }
+        while self.end < reach {
             self.bins =
                 (0..count).map(|k| if k < count / 2 { self.bins[2 * k] + self.bins[2 * k + 1] } else { 0 }).collect();
             // An infinite end would have no width.
@@ -217,7 +277,9 @@ impl Histogram {
         self.min.is_finite() && self.max.is_finite()
     }
 
+    /// The range according to a method; without counts, that of the limits.
     pub(super) fn range(&self, method: Method) -> Range {
+        let method = if self.bins.is_empty() { Method::Max } else { method };
         let mut range = Range::of(self.min, self.max);
         let largest = self.largest();
         let width = self.end / BINS as f32;
@@ -312,27 +374,32 @@ impl Histogram {
         error
     }
 
-    /// Each bin's count, and the count times its logarithm.
-    fn logs(&self) -> Vec<[f64; 2]> {
-        self.bins.iter().map(|&count| counted(count as f64)).collect()
+    /// Sums over the bins before each bin, of the counts, of the counts times their logarithms, and of the bins that are not empty.
+    fn logs(&self) -> Vec<[f64; 3]> {
+        let mut sums = [0.0; 3];
+        let mut all = vec![sums];
+        all.extend(self.bins.iter().map(|&count| {
+            let [count, log] = counted(count as f64);
+            for (sum, value) in sums.iter_mut().zip([count, log, f64::from(u8::from(count > 0.0))]) {
+                *sum += value;
+            }
+            sums
+        }));
+        all
     }
 
     /// The divergence of the values' distribution from the one that `levels` levels can represent.
-    fn divergence(&self, logs: &[[f64; 2]], bins: usize, levels: usize) -> f64 {
+    fn divergence(&self, logs: &[[f64; 3]], bins: usize, levels: usize) -> f64 {
         // Saturated values count in the last bin.
-        let saturated = self.bins[bins..].iter().sum::<u64>() as f64;
-        let [total, last] = [logs[..bins].iter().map(|[count, _]| count).sum::<f64>() + saturated, logs[bins - 1][0]];
+        let (total, last) = (logs[BINS][0], self.bins[bins - 1] as f64);
+        let saturated = total - logs[bins][0];
         let mut divergence = 0.0;
         for level in 0..levels {
-            let own = level * bins / levels..(level + 1) * bins / levels;
-            let (mut sum, mut product, mut filled) = (0.0, 0.0, 0.0);
-            for [count, log] in &logs[own.clone()] {
-                (sum, product) = (sum + count, product + log);
-                filled += f64::from(u8::from(*count > 0.0));
-            }
+            let [from, to] = [level, level + 1].map(|level| level * bins / levels);
+            let [sum, mut product, mut filled] = std::array::from_fn(|k| logs[to][k] - logs[from][k]);
             let mut values = sum;
-            if own.end == bins {
-                (values, product) = (sum + saturated, product + counted(last + saturated)[1] - logs[bins - 1][1]);
+            if to == bins {
+                (values, product) = (sum + saturated, product + counted(last + saturated)[1] - counted(last)[1]);
                 filled += f64::from(u8::from(last == 0.0 && saturated > 0.0));
             }
             // The level's count, distributed evenly over its bins that are not empty, without saturated values.
@@ -385,7 +452,7 @@ mod tests {
     fn costs_are_those_of_single_bins() {
         let mut random = Random::from_state(7);
         for round in 0..40u32 {
-            let mut histogram = Histogram::default();
+            let mut histogram = Histogram::of_tensor(true);
             let values: Vec<f32> = (0..3000).map(|_| random.real().powi(1 + round as i32 % 5) * 7.0).collect();
             histogram.add(&values, &[Summary::of(&values)]);
             if round % 4 == 0 {
@@ -400,6 +467,35 @@ mod tests {
                 for (found, expected) in pairs {
                     assert!((found - expected).abs() <= 1e-9 * expected.abs() + 1e-12, "{end}: {found}, {expected}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn joined_halves_are_the_histogram_of_all_values() {
+        let mut random = Random::from_state(11);
+        for (first, second) in [(1.0, 1.0), (1.0, 9.0), (20.0, 0.3), (0.0, 2.0), (3.0, 0.0), (0.0, 0.0)] {
+            let mut values = |size: f32| (0..500).map(|_| random.real() * size).collect::<Vec<f32>>();
+            let (first, second) = (values(first), values(second));
+            for few in [false, true] {
+                let add = |to: &mut Histogram, values: &[f32]| {
+                    let summary = Summary::of(values);
+                    if few {
+                        to.add_few(values, summary);
+                    } else {
+                        to.add(values, &[summary]);
+                    }
+                };
+                let mut all = if few { Histogram::of_channel(true) } else { Histogram::of_tensor(true) };
+                add(&mut all, &first);
+                let (mut joined, mut other) = (all.clone(), all.beside());
+                add(&mut all, &second);
+                add(&mut other, &second);
+                joined.join(&other);
+                let parts = |of: &Histogram| {
+                    (of.bins.clone(), of.zeros, [of.end, of.min, of.max].map(|end| (end + 0.0).to_bits()))
+                };
+                assert_eq!(parts(&joined), parts(&all), "{few}: {} {}", first[0], second[0]);
             }
         }
     }

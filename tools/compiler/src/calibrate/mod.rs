@@ -34,8 +34,8 @@ pub struct Measured {
     sets: Sets,
     /// The histograms of the channels of tensors that can be equalised.
     channels: Vec<Vec<Histogram>>,
-    /// The graph's outputs.
-    outputs: Vec<TensorId>,
+    /// Tensors of which only the least and the greatest value are measured.
+    uncounted: Vec<bool>,
     /// The largest magnitude of each tensor on each sample.
     peaks: Vec<Vec<f32>>,
     /// Tensors that only softmaxes read.
@@ -96,6 +96,19 @@ impl Shares {
         self.lows[id.0] = Some(self.lows[id.0].map_or(low, |least| least.min(low)));
     }
 
+    fn without_values(&self) -> Self {
+        Self { axes: self.axes.clone(), moved: self.moved.clone(), lows: vec![None; self.lows.len()] }
+    }
+
+    fn join(&mut self, other: &Self) {
+        for (own, other) in self.lows.iter_mut().zip(&other.lows) {
+            *own = match (*own, *other) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+    }
+
     /// The value below which each tensor's elements have no share.
     fn lows(&self) -> Vec<Option<f32>> {
         let mut lows = self.lows.clone();
@@ -147,6 +160,21 @@ impl Uncommon {
     }
 }
 
+/// Tensors of which only the least and the greatest value count. Of the graph's outputs the largest values matter most, so that these
+/// do not saturate on the samples. What a convolution or a sum hands to a limit or a slope alone is a number within SDP, which has no
+/// scale. A deconvolution's values are moved before.
+fn uncounted(graph: &Graph) -> Vec<bool> {
+    let mut uncounted = vec![false; graph.tensors.len()];
+    for node in &graph.nodes {
+        let within = matches!(node.op, Op::Convolution(_) | Op::Binary(_));
+        let mut users = graph.users(node.output).map(|user| &graph.node(user).op);
+        let limited = matches!(users.next(), Some(Op::Unary(Unary::Relu | Unary::Clip(..) | Unary::LeakyRelu(_))));
+        uncounted[node.output.0] = within && limited && users.next().is_none();
+    }
+    graph.outputs.iter().for_each(|id| uncounted[id.0] = true);
+    uncounted
+}
+
 impl Measured {
     /// Without values.
     pub fn empty(graph: &Graph) -> Self {
@@ -159,10 +187,58 @@ impl Measured {
             losses,
             sets: Sets::new(graph),
             channels: vec![Vec::new(); count],
-            outputs: graph.outputs.clone(),
+            uncounted: uncounted(graph),
             peaks: vec![Vec::new(); count],
             shares: Shares::new(graph),
         }
+    }
+
+    /// Without values, for the least and the greatest values alone: what [`Method::Max`] needs.
+    pub fn limits(graph: &Graph) -> Self {
+        Self { uncounted: vec![true; graph.tensors.len()], ..Self::empty(graph) }
+    }
+
+    /// Without values, for other samples of the same graph, so that the two can be joined ([`Self::join`]).
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        let beside = |histogram: &Histogram| histogram.beside();
+        let all = |histograms: &Vec<Histogram>| histograms.iter().map(beside).collect();
+        let count = self.histograms.len();
+        Self {
+            histograms: self.histograms.iter().map(|histogram| histogram.as_ref().map(beside)).collect(),
+            sums: vec![None; count],
+            losses: self.losses.iter().map(|losses| losses.as_ref().map(|_| Vec::new())).collect(),
+            sets: self.sets.clone(),
+            channels: self.channels.iter().map(all).collect(),
+            uncounted: self.uncounted.clone(),
+            peaks: vec![Vec::new(); count],
+            shares: self.shares.without_values(),
+        }
+    }
+
+    /// Adds the values of others, which began [beside](Self::beside) these.
+    pub fn join(&mut self, other: &Self) {
+        for (own, other) in self.histograms.iter_mut().zip(&other.histograms) {
+            if let (Some(own), Some(other)) = (own, other) {
+                own.join(other);
+            }
+        }
+        for (own, other) in self.channels.iter_mut().zip(&other.channels) {
+            own.iter_mut().zip(other).for_each(|(own, other)| own.join(other));
+        }
+        for (own, other) in self.sums.iter_mut().zip(&other.sums) {
+            if let (Some((own, count)), Some((sums, more))) = (own, other) {
+                own.iter_mut().zip(sums).for_each(|(own, sum)| *own += sum);
+                *count += more;
+            }
+        }
+        for (own, other) in self.losses.iter_mut().zip(&other.losses) {
+            if let (Some(own), Some(other)) = (own, other) {
+                own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
+            }
+        }
+        self.peaks.iter_mut().zip(&other.peaks).for_each(|(own, other)| own.extend(other));
+        self.shares.join(&other.shares);
     }
 
     /// Runs the graph on samples: the values of the graph's inputs, in their order.
@@ -178,10 +254,10 @@ impl Measured {
     #[must_use]
     pub fn whole(&self) -> Self {
         let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
-        let (channels, outputs, peaks) =
-            (vec![Vec::new(); self.channels.len()], self.outputs.clone(), self.peaks.clone());
+        let (channels, uncounted, peaks) =
+            (vec![Vec::new(); self.channels.len()], self.uncounted.clone(), self.peaks.clone());
         let (losses, shares) = (self.losses.clone(), self.shares.clone());
-        Self { histograms, sums, losses, sets, channels, outputs, peaks, shares }
+        Self { histograms, sums, losses, sets, channels, uncounted, peaks, shares }
     }
 
     /// The samples whose values make the steps of int8 too coarse for the others. Bounded functions such as a sigmoid are often near
@@ -204,7 +280,8 @@ impl Measured {
     fn add(&mut self, graph: &Graph, id: TensorId, values: &[f32], summaries: &[Summary]) {
         let peak = |summary: &Summary| summary.max.max(-summary.min);
         self.peaks[id.0].push(summaries.iter().map(peak).fold(0.0, f32::max));
-        self.histograms[id.0].get_or_insert_default().add(values, summaries);
+        let counted = !self.uncounted[id.0];
+        self.histograms[id.0].get_or_insert_with(|| Histogram::of_tensor(counted)).add(values, summaries);
         self.shares.add(graph, id, values);
         let Some([1, channels, height, width]) = graph.tensor(id).nchw() else { return };
         let (sums, count) = self.sums[id.0].get_or_insert_with(|| (vec![0.0; channels], 0));
@@ -220,7 +297,7 @@ impl Measured {
         }
         if self.sets.free(id) {
             let histograms = &mut self.channels[id.0];
-            histograms.resize_with(channels, Histogram::of_channel);
+            histograms.resize_with(channels, || Histogram::of_channel(counted));
             let planes = values.par_chunks_exact(height * width).zip(summaries);
             let planes = histograms.par_iter_mut().zip(planes).with_min_len(16);
             planes.for_each(|(histogram, (plane, summary))| histogram.add_few(plane, *summary));
@@ -250,15 +327,11 @@ impl Measured {
         Some((equalized, measured))
     }
 
-    /// The range of each activation according to a method. Outputs of the graph do not saturate on the samples: of those, the
-    /// largest values matter most.
+    /// The range of each activation according to a method.
     pub fn ranges(&self, method: Method) -> Ranges {
         let mut ranges = Ranges::new();
-        let range = |(k, histogram): (usize, &Option<Histogram>)| {
-            let method = if self.outputs.contains(&TensorId(k)) { Method::Max } else { method };
-            histogram.as_ref().map(|histogram| histogram.range(method))
-        };
-        let all: Vec<_> = self.histograms.par_iter().enumerate().map(range).collect();
+        let range = |histogram: &Option<Histogram>| histogram.as_ref().map(|histogram| histogram.range(method));
+        let all: Vec<_> = self.histograms.par_iter().map(range).collect();
         let lows = self.shares.lows();
         for (k, range) in all.into_iter().enumerate() {
             if let Some(range) = range {

@@ -119,7 +119,7 @@ fn the_least_square_error_is_least() {
     // Nearly all values are small. Saturating the few large ones pays only if they are few enough.
     let values: Vec<f32> =
         (0..200_000).map(|k| ((k % 1000) as f32 / 500.0 - 1.0).powi(5) * 3.0).chain([30.0]).collect();
-    let mut histogram = Histogram::default();
+    let mut histogram = Histogram::of_tensor(true);
     histogram.add(&values, &[Summary::of(&values)]);
     let error = |scale: f32| -> f64 {
         let square = |x: &f32| f64::from((x / scale).round().clamp(-128.0, 127.0) * scale - x).powi(2);

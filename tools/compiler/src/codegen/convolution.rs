@@ -305,6 +305,15 @@ impl Lowering<'_> {
             return None;
         }
         let compression = Compressed::new(layout);
+        // All weights that are not zero stay.
+        let element = bytes(part.precision) as usize;
+        let zeros: usize = match element {
+            1 => packed.iter().map(|&byte| usize::from(byte == 0)).sum(),
+            _ => packed.chunks_exact(element).filter(|weight| weight.iter().all(|&byte| byte == 0)).count(),
+        };
+        if (zeros * element) as u64 <= compression.wmb_size() + compression.wgs_size() {
+            return None;
+        }
         let mut weights = vec![0; compression.max_size() as usize];
         let mut wmb = vec![0; compression.wmb_size() as usize];
         let mut wgs = vec![0; compression.wgs_size() as usize];

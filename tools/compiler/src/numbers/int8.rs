@@ -15,7 +15,7 @@ use crate::numbers::quantizer::{
 };
 use crate::numbers::tables::Table;
 use crate::options::Bytes;
-use crate::quantize::{bias_values, exponent, keep_sum, largest_of, round, Factor, Granularity, LARGEST};
+use crate::quantize::{bias_values, exponent, keep_sum, largest_of, round, round_all, Factor, Granularity, LARGEST};
 use crate::target::{LARGEST_WIDE, PRA_TRUNCATE};
 
 /// The least factor. Kernels with smaller weights use fewer of their eight bits instead.
@@ -56,6 +56,34 @@ fn grid(kernel: &[f64], largest: f64) -> Option<f64> {
         kernel.iter().all(fits)
     };
     (1..=128).rev().map(|count| largest / f64::from(count)).find(|step| largest == 0.0 || whole(step))
+}
+
+/// How much the rounding of a kernel's weights changes its sums on average. `means` has the mean of each channel, of which a kernel has
+/// as many weights as a window has elements.
+fn mean_change(reals: &[f64], integers: &[i16], step: f64, window: usize, means: &[f32]) -> f64 {
+    const LANES: usize = 4;
+    let change = |real: f64, integer: i16| real - f64::from(integer) * step;
+    if window > 1 {
+        let planes = reals.chunks_exact(window).zip(integers.chunks_exact(window)).zip(means);
+        let of_plane = |((reals, integers), mean): ((&[f64], &[i16]), &f32)| {
+            reals.iter().zip(integers).map(|(&real, &integer)| change(real, integer)).sum::<f64>() * f64::from(*mean)
+        };
+        return planes.map(of_plane).sum();
+    }
+    let mut sums = [0.0; LANES];
+    let mut add = |reals: &[f64], integers: &[i16], means: &[f32]| {
+        for (((sum, &real), &integer), &mean) in sums.iter_mut().zip(reals).zip(integers).zip(means) {
+            *sum += change(real, integer) * f64::from(mean);
+        }
+    };
+    let (all, rest) = reals.as_chunks::<LANES>();
+    let (all_integers, rest_integers) = integers.as_chunks::<LANES>();
+    let (all_means, rest_means) = means[..reals.len()].as_chunks::<LANES>();
+    for ((reals, integers), means) in all.iter().zip(all_integers).zip(all_means) {
+        add(reals, integers, means);
+    }
+    add(rest, rest_integers, rest_means);
+    sums.iter().sum()
 }
 
 /// The factor of X1 near `ideal`, and the factor of X2 in parts of [`ONE`], whose product is nearest to `ideal`.
@@ -104,10 +132,11 @@ impl Quantizer<'_> {
         };
         // The first channel of a kernel's weights.
         let first = |k: usize| k / (conv.kernels / conv.op.group) * per_group;
-        let real = |k: usize| -> Vec<f64> {
+        let real = |k: usize, reals: &mut Vec<f64>| {
+            reals.clear();
             match &transformed {
-                Some(weights) => weights[k * each..][..each].to_vec(),
-                None => conv.weights[k * each..][..each].iter().map(|&weight| f64::from(weight)).collect(),
+                Some(weights) => reals.extend_from_slice(&weights[k * each..][..each]),
+                None => reals.extend(conv.weights[k * each..][..each].iter().map(|&weight| f64::from(weight))),
             }
         };
         let (Scale { scale: mut own, zero }, mut converter) = (self.scales[input], None);
@@ -126,21 +155,20 @@ impl Quantizer<'_> {
         let factor = converter.map_or(1.0, |converter| converter.factor());
         own /= factor;
         // The weights of a kernel for the integers of the input.
-        let kernel = |k: usize| {
-            let mut kernel = real(k);
+        let kernel = |k: usize, kernel: &mut Vec<f64>| {
+            real(k, kernel);
             for (plane, relative) in kernel.chunks_exact_mut(window).zip(relative.iter().skip(first(k))) {
                 for weight in plane {
                     *weight *= relative;
                 }
             }
-            kernel
         };
         // Kernels with the integers of a quantized model.
         let exact = !wide && !winograd && self.granularity == Granularity::Kernel;
-        let measured = (0..conv.kernels).into_par_iter().map(|k| {
-            let kernel = kernel(k);
-            let largest = largest_of(&kernel);
-            let grid = grid(&kernel, largest).filter(|_| exact);
+        let measured = (0..conv.kernels).into_par_iter().map_init(Vec::new, |weights, k| {
+            kernel(k, weights);
+            let (kernel, largest) = (&weights[..], largest_of(weights));
+            let grid = if exact { grid(kernel, largest) } else { None };
             let sum = if wide { kernel.iter().map(|weight| weight.abs()).sum::<f64>() } else { 0.0 };
             (grid.map_or(largest, |step| step * most), grid, sum)
         });
@@ -237,36 +265,46 @@ impl Quantizer<'_> {
             None => 0.0,
         };
         let mut quantized = vec![0i16; conv.kernels * each];
+        // All rests of a tensor that is no input are one whole number, and a weight has one factor, so that sums of integers are enough.
+        let alike = relative.is_empty() && !winograd && means.is_none_or(|means| means.losses.is_none());
         let rounded = quantized.par_chunks_exact_mut(each).zip(&grids).zip(&steps).enumerate();
-        let sums = rounded.map(|(k, ((integers, grid), step))| {
-            let stepped: Vec<f64> = kernel(k).into_iter().map(|weight| weight / step).collect();
-            let least = if grid.is_some() { -most - 1.0 } else { -most };
-            for (integer, weight) in integers.iter_mut().zip(&stepped) {
-                *integer = round(weight.max(least).min(most)) as i16;
+        let sums = rounded.map_init(Default::default, |(stepped, reals, errors), (k, ((integers, grid), &step))| {
+            kernel(k, stepped);
+            for weight in stepped.iter_mut() {
+                *weight /= step;
             }
+            let least = if grid.is_some() { -most - 1.0 } else { -most };
+            round_all(stepped, [least, most], integers);
             // The transformed elements of a window are not alike.
             if grid.is_none() && !winograd && window > 1 {
                 let planes = stepped.chunks_exact(window).zip(integers.chunks_exact_mut(window));
-                planes.for_each(|(plane, integers)| keep_sum(plane, most, integers));
+                planes.for_each(|(plane, integers)| keep_sum(plane, most, integers, errors));
             }
             let (mut rest, mut change) = (0.0, 0.0);
-            if rests.iter().any(|&rest| rest != 0.0) {
+            if alike {
+                rest = rests[0] * integers.iter().map(|&weight| i64::from(weight)).sum::<i64>() as f64;
+            } else if rests.iter().any(|&rest| rest != 0.0) {
                 for (plane, by) in integers.chunks_exact(window).zip(&rests[first(k)..]) {
                     let products = plane.iter().enumerate().map(|(at, &weight)| f64::from(weight) * by * ones(at));
                     products.for_each(|product| rest += product);
                 }
-                // A power of two.
-                rest /= transform;
             }
+            // A power of two.
+            rest /= transform;
             if let Some(means) = means {
-                let real = real(k);
-                let planes = integers.chunks_exact(window).zip(real.chunks_exact(window));
-                for ((plane, real), (c, mean)) in planes.zip((first(k)..).zip(&means.values[first(k)..])) {
-                    let loss = lost(c);
-                    let (own, mean) = (relative.get(c).map_or(*step, |by| step / by), f64::from(*mean));
-                    for (at, (&weight, real)) in plane.iter().zip(real).enumerate() {
-                        let integer = f64::from(weight) * own;
-                        change += ((real - integer) * mean + integer * loss) * ones(at);
+                let means = &means.values[first(k)..];
+                real(k, reals);
+                if alike {
+                    change = mean_change(reals, integers, step, window, means);
+                } else {
+                    let planes = integers.chunks_exact(window).zip(reals.chunks_exact(window));
+                    for ((plane, real), (c, mean)) in planes.zip((first(k)..).zip(means)) {
+                        let loss = lost(c);
+                        let (own, mean) = (relative.get(c).map_or(step, |by| step / by), f64::from(*mean));
+                        for (at, (&weight, real)) in plane.iter().zip(real).enumerate() {
+                            let integer = f64::from(weight) * own;
+                            change += ((real - integer) * mean + integer * loss) * ones(at);
+                        }
                     }
                 }
             }

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::schedule::memory::Plan;
 use crate::schedule::order::Order;
 use crate::schedule::program::{
-    Base, Buffer, Cube, Emulated, Format, Operation, Program, Storage, Task as Lowered, Unit,
+    Base, Buffer, Constant, Cube, Emulated, Format, Operation, Program, Storage, Task as Lowered, Unit,
 };
 
 /// The size of atoms for which the emulator has no format.
@@ -55,9 +55,10 @@ enum Stride {
     Surface = 2,
 }
 
-/// Makes the loadable's bytes.
-pub fn emit(program: &Program, plan: &Plan, conditions: &Conditions) -> Result<Vec<u8>, Error> {
-    let mut emitter = Emitter::new(program, plan);
+/// Makes the loadable's bytes. The program's constants are then only there.
+pub fn emit(program: &mut Program, plan: &Plan, conditions: &Conditions) -> Result<Vec<u8>, Error> {
+    let constants = std::mem::take(&mut program.constants);
+    let mut emitter = Emitter::new(program, constants, plan);
     for (index, task) in program.tasks.iter().enumerate() {
         let number = index as u16;
         let (interface, network, own) = match task {
@@ -91,24 +92,24 @@ struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(program: &'a Program, plan: &'a Plan) -> Self {
+    fn new(program: &'a Program, constants: Vec<Constant>, plan: &'a Plan) -> Self {
         let contents = Contents::default();
         let (shared, bound) = (Vec::new(), Vec::new());
         let whole = whole_buffers(program);
         let mut emitter = Self { program, plan, contents, shared, constants: 0, pool: 0, sram: 0, bound, whole };
         // Empty memories are not allocated: a network without weights or pool has the smallest.
-        let mut constants = Memory { size: plan.constants_size.max(1), ..Default::default() };
+        let mut memory = Memory { size: plan.constants_size.max(1), ..Default::default() };
         if plan.constants_size > 0 {
             let mut data = vec![0; plan.constants_size as usize];
-            for (constant, &offset) in program.constants.iter().zip(&plan.constants) {
+            for (constant, &offset) in constants.into_iter().zip(&plan.constants) {
                 data[offset as usize..][..constant.bytes.len()].copy_from_slice(&constant.bytes);
             }
             let name = "constants".to_owned();
-            constants.flags = MemoryFlags::ALLOC | MemoryFlags::SET;
-            constants.contents = vec![(name.clone(), 0)];
+            memory.flags = MemoryFlags::ALLOC | MemoryFlags::SET;
+            memory.contents = vec![(name.clone(), 0)];
             emitter.contents.blobs.push(Blob { name, data, ..Default::default() });
         }
-        emitter.constants = emitter.memory(constants);
+        emitter.constants = emitter.memory(memory);
         emitter.pool = emitter.memory(Memory { size: plan.pool_size.max(1), ..Default::default() });
         emitter.sram = emitter.pool;
         emitter.shared.extend([emitter.constants, emitter.pool]);

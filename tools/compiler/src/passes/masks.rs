@@ -28,9 +28,10 @@ pub(crate) fn limited(graph: &Graph, ranges: &Ranges) -> Option<Graph> {
     }
     let mut limited = None;
     for (id, low) in least {
-        let Some(values) = graph.constant(id).filter(|values| values.iter().any(|&value| value < low)) else {
+        let Some(values) = graph.constant(id).filter(|_| low > f32::NEG_INFINITY) else { continue };
+        if !values.iter().any(|&value| value < low) {
             continue;
-        };
+        }
         let values: Vec<f32> = values.iter().map(|value| value.max(low)).collect();
         limited.get_or_insert_with(|| graph.clone()).tensors[id.0].constant = Some(values.into());
     }
