@@ -72,8 +72,9 @@ class Bench:
             if self.arguments.precision in (None, precision):
                 yield self.arguments.config or config, precision
 
-    def run(self, name, model, config, precision, calibrate, samples, options=()):
-        """Compiles a model and runs it: its outputs, one row per sample; none if it cannot be compiled."""
+    def run(self, name, model, config, precision, calibrate, samples, options=(), names=()):
+        """Compiles a model and runs it: its outputs, one row per sample; none if it cannot be compiled. With `names`, those of the
+        model's outputs, they have the model's shapes, and parts of an output are joined."""
         report = self.path(name, f"{config}-{precision}", "")
         for old in glob.glob(report + "output_*.npy"):
             os.remove(old)
@@ -83,6 +84,8 @@ class Bench:
         if done.returncode != 0:
             print(f"{name} {config} {precision}: {done.stderr.strip()}", flush=True)
             return None
+        if names:
+            return outputs(shapes(done.stderr), names, report)
         return [numpy.load(path) for path in sorted(glob.glob(report + "output_*.npy"))]
 
 
@@ -393,13 +396,6 @@ def digits(bench):
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 
 
-def ordered(found, expected):
-    """Outputs in the model's shape: their channels may come first in the loadable and last in the model."""
-    if found.size == expected.size and found.ndim > 3 and found.shape[2] == expected.shape[-1] != expected.shape[2]:
-        found = numpy.moveaxis(found, 2, -1)
-    return found.reshape(expected.shape)
-
-
 def noise(bench, title, model, pictures, calibration, mean, std, targets=(("nv_full", "int8"), ("nv_full", "fp16")),
           options=(), channels_last=False):
     """Prints the noise of each output; yields configuration, precision, outputs and ONNX Runtime's outputs."""
@@ -407,15 +403,16 @@ def noise(bench, title, model, pictures, calibration, mean, std, targets=(("nv_f
     expected = reference(model, (feed.transpose(0, 2, 3, 1) for feed in feeds) if channels_last else feeds)
     name = os.path.basename(os.path.dirname(model))
     samples, folder = bench.pictures(name + "/samples", pictures), bench.pictures(name + "/calibration", calibration)
+    names = [output.name for output in onnx.load(model).graph.output]
     joined = [",".join(str(value) for value in numpy.atleast_1d(numbers)) for numbers in (mean, std)]
     for config, precision in bench.targets(targets):
         given = ["--mean", joined[0], "--std", joined[1]] + (["--input", "u8"] if precision != "fp16" else []) + list(options)
-        outputs = bench.run(name, model, config, precision, folder, samples, given)
-        if outputs:
-            outputs = [ordered(found, right) for found, right in zip(outputs, expected)]
-            ratios = [sqnr(found, right) for found, right in zip(outputs, expected)]
+        found = bench.run(name, model, config, precision, folder, samples, given, names)
+        if found:
+            found = [array.reshape(right.shape) for array, right in zip(found, expected)]
+            ratios = [sqnr(array, right) for array, right in zip(found, expected)]
             show(title, config, precision, "SQNR " + ", ".join(f"{ratio:.1f}" for ratio in ratios) + " dB")
-            yield config, precision, outputs, expected
+            yield config, precision, found, expected
 
 
 def packaged(bench, package, file, shape, outputs=()):
