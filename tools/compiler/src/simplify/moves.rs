@@ -360,19 +360,15 @@ impl Pass<'_> {
         let Op::Transpose { perm } = &self.graph.nodes[k].op else { return false };
         let perm = perm.clone();
         let from = self.inputs(k)[0];
-        // A reshape between both may add and remove dimensions of 1.
+        // A reshape between both may join and divide other axes, such as both directions of a layer.
         let joined = match self.origin(from).map(|m| &self.graph.nodes[m]) {
-            Some(Node { op: Op::Reshape { .. }, inputs, .. })
-                if same_extents(self.graph.shape(inputs[0]), self.graph.shape(from)) =>
-            {
-                inputs[0]
-            }
+            Some(Node { op: Op::Reshape { .. }, inputs, .. }) => inputs[0],
             _ => from,
         };
         let Some(c) = self.origin(joined) else { return false };
         let Op::Concat { axis } = self.graph.nodes[c].op else { return false };
-        let (before, after) = (long_axes(self.graph.shape(joined)), long_axes(self.graph.shape(from)));
-        let Some(place) = before.iter().position(|&own| own == axis).map(|at| after[at]) else { return false };
+        let after = long_axes(self.graph.shape(from));
+        let Some(place) = same_axis(self.graph.shape(from), self.graph.shape(joined), axis) else { return false };
         let parts = self.inputs(c).to_vec();
         let single = parts.iter().all(|&part| self.graph.shape(part)[axis] == 1);
         let order = perm.iter().filter(|axis| after.contains(axis) && !(single && **axis == place));

@@ -792,6 +792,26 @@ fn steps_are_joined_where_they_are_read() {
     assert!(!ops(&graph).contains(&"Transpose"));
 }
 
+/// The steps of both directions of a recurrent layer: a reshape joins the directions, and leaves the axis of the steps.
+#[test]
+fn steps_of_two_directions_are_joined_where_they_are_read() {
+    let after = simplified(expression(|builder, x| {
+        let mut steps = Vec::new();
+        for k in 1..5 {
+            let directions = [0.1, 0.2].map(|more| {
+                let state = builder.with(Binary::Mul, x, k as f32 + more);
+                builder.node(Op::Reshape { shape: vec![1, 1, 1, 8] }, &[state])
+            });
+            steps.push(builder.node(Op::Concat { axis: 1 }, &directions));
+        }
+        let all = builder.node(Op::Concat { axis: 0 }, &steps);
+        let turned = builder.node(Op::Transpose { perm: vec![0, 2, 1, 3] }, &[all]);
+        let rows = builder.node(Op::Reshape { shape: vec![4, 16, 1] }, &[turned]);
+        builder.node(Op::Transpose { perm: vec![2, 1, 0] }, &[rows])
+    }));
+    assert!(ops(&after).iter().all(|op| *op != "Transpose"), "{:?}", ops(&after));
+}
+
 /// A fully connected layer over the lines or the columns of a picture, with the channels before or behind the other dimension.
 #[test]
 fn layers_over_lines_are_convolutions() {
