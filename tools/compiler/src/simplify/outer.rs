@@ -185,10 +185,13 @@ fn last(rank: usize) -> Vec<usize> {
     [&[0][..], &(2..rank).collect::<Vec<_>>(), &[1]].concat()
 }
 
-/// An input with its channels first.
+/// An input with its channels first. If only dimensions of 1 move, which the model does not have in this place, its elements are in
+/// the same order.
 fn first_input(input: &Reshaped) -> Option<Reshaped> {
     let (&[n, ref size @ .., c], 3 | 4) = (&input.graph[..], input.graph.len()) else { return None };
-    Some(Reshaped { graph: [&[n, c], size].concat(), channels_last: true, ..input.clone() })
+    let moved = c != 1 && size.iter().any(|&extent| extent != 1);
+    let channels_last = moved || input.model.last() == Some(&c);
+    Some(Reshaped { graph: [&[n, c], size].concat(), channels_last, ..input.clone() })
 }
 
 /// An input, and the tensors that functions of its elements alone make of it, such as the limits of a quantized model.
@@ -337,4 +340,22 @@ fn order(graph: &Graph, source: TensorId, chain: &[&Node]) -> Option<bool> {
     let perm = last(shape.len());
     let to: Vec<usize> = perm.iter().map(|&axis| shape[axis]).collect();
     (float::apply(&Op::Transpose { perm }, &[(shape, &indices)], &to) == moved).then_some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A flattened input has its elements in the model's order in one channel, too.
+    #[test]
+    fn dimensions_of_one_change_no_order() {
+        for (model, shape, first, moved) in [
+            (&[1, 16, 96][..], &[1, 1536, 1, 1][..], &[1, 1, 1536, 1][..], false),
+            (&[1, 28, 28, 1], &[1, 28, 28, 1], &[1, 1, 28, 28], true),
+            (&[1, 24, 2], &[1, 4, 6, 2], &[1, 2, 4, 6], true),
+        ] {
+            let found = first_input(&Reshaped::new("x", model, shape)).unwrap();
+            assert_eq!((&found.graph[..], found.channels_last), (first, moved), "{model:?}");
+        }
+    }
 }
