@@ -2,6 +2,8 @@
 
 //! Warnings about a network's numbers.
 
+use std::collections::HashSet;
+
 use nvdla_uapi::reg::values::Precision;
 
 use crate::bounds::Bounds;
@@ -126,6 +128,7 @@ pub(crate) fn doubts(
     }
     if precision != Precision::Fp16 {
         doubts.extend(coarse_parts(net));
+        doubts.extend(coarse_inputs(graph, ranges, net));
         doubts.extend(coarse_softmaxes(graph, net));
     }
     doubts
@@ -182,6 +185,37 @@ fn coarse_parts(net: &Net) -> Vec<String> {
     doubts
 }
 
+/// The inputs that a model divides into parts, of which one has values of few steps of the scale that all parts have: the hidden
+/// elements beside the cells of a recurrent layer.
+fn coarse_inputs(graph: &Graph, ranges: &Ranges, net: &Net) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for &input in &graph.inputs {
+        let Some(all) = net.tensors[input.0].range else { continue };
+        let mut moved = HashSet::from([input]);
+        let mut least = f32::INFINITY;
+        for node in &graph.nodes {
+            let moves = matches!(node.op, ir::Op::Slice { .. } | ir::Op::Reshape { .. } | ir::Op::Transpose { .. });
+            if !moves || !moved.contains(&node.inputs[0]) {
+                continue;
+            }
+            moved.insert(node.output);
+            let largest = ranges.get(node.output).map_or(0.0, |own| own.min.abs().max(own.max.abs()));
+            if largest > 0.0 {
+                least = least.min(largest);
+            }
+        }
+        if least < FEW_STEPS * all.scale {
+            doubts.push(format!(
+                "{:?} has a part whose values end at {least} beside larger ones, and one step for all, {}: as inputs of their own \
+                 (--inputs) the parts have steps of their own",
+                graph.tensor(input).name,
+                all.scale
+            ));
+        }
+    }
+    doubts
+}
+
 /// The greatest magnitude of a function between two arguments.
 fn greatest(function: &dyn Fn(f64) -> f64, [low, high]: [f32; 2]) -> f64 {
     let [low, high] = [low, high].map(f64::from);
@@ -217,4 +251,35 @@ pub(crate) fn unknown_arguments<'a>(
         let ir::Op::Unary(unary) = node.op else { return None };
         (is_steep(unary) && is_unknown(node.inputs[0], ranges, bounds)).then_some((node, unary))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::config::NV_SMALL;
+
+    use crate::calibrate::{measure, Method};
+    use crate::ir::{Convolution, Graph, Op};
+    use crate::options::Options;
+    use crate::pipeline::compile;
+
+    /// A state of hidden elements up to 1 and cells up to 200.
+    #[test]
+    fn small_parts_of_an_input_are_warned_of() {
+        for (cells, warned) in [(200.0, true), (2.0, false)] {
+            let mut graph = Graph::new("state");
+            let x = graph.input("state", &[1, 8, 2, 2]).unwrap();
+            let part = |start| Op::Slice { starts: vec![0, start, 0, 0], steps: vec![1; 4], lengths: vec![1, 4, 2, 2] };
+            for (start, name) in [(0, "hidden"), (4, "cells")] {
+                let part = graph.add(name, part(start), &[x], name).unwrap();
+                let weights = graph.add_constant(format!("{name} weights"), &[4, 4, 1, 1], vec![0.5; 16]).unwrap();
+                let op = Op::Convolution(Convolution::pointwise());
+                let y = graph.add("y", op, &[part, weights], format!("{name} out")).unwrap();
+                graph.outputs.push(y);
+            }
+            let sample: Vec<f32> = (0..32).map(|k| if k < 16 { k as f32 / 16.0 } else { cells }).collect();
+            let ranges = measure(&graph, [Ok(vec![sample])], Method::Max).unwrap();
+            let warnings = compile(&graph, &ranges, &Options::new(&NV_SMALL)).unwrap().report.warnings;
+            assert_eq!(warnings.iter().any(|warning| warning.contains("\"state\" has a part")), warned, "{warnings:?}");
+        }
+    }
 }
