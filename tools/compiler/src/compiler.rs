@@ -18,6 +18,7 @@
 //! ```
 
 use std::fmt;
+use std::iter;
 use std::ops;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -26,11 +27,11 @@ use std::sync::Arc;
 use nvdla_estimate::Conditions;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
-use rayon::prelude::*;
 
 use crate::build::nodes;
 use crate::calibrate::{self, samples, table, Measured, Method};
-use crate::evaluate::judge::{Judge, Limit};
+use crate::evaluate::choice::{self, Form};
+use crate::evaluate::judge::Judge;
 use crate::evaluate::mixed;
 use crate::import::model::Model;
 use crate::ir::{Graph, Node, Preprocess, Range, Ranges, Refusal, Unreadable};
@@ -51,9 +52,9 @@ const HELD_OUT: usize = 8;
 /// The largest share of the layers that has int16 in mixed precision, if none is given.
 pub const MIXED_SHARE: f64 = 0.25;
 
-/// The greatest noise with which an equalised network is used, relative to the noise of the model itself. A smaller difference is
-/// within the error of a measurement on a few samples.
-const MAX_NOISE_RATIO: f64 = 0.9;
+/// What the noise of an equalised network counts beside the noise of the model itself. A smaller difference is within the error of a
+/// measurement on a few samples.
+const EQUALISED_NOISE: f64 = 1.0 / 0.9;
 
 /// Why a model cannot be compiled.
 #[derive(Debug, thiserror::Error)]
@@ -226,7 +227,8 @@ impl Compiler {
         self
     }
 
-    /// How scales are chosen from the measured values. By default, by the method that changes the outputs least.
+    /// How scales are chosen from the measured values. By default, by the method of
+    /// [`crate::evaluate::choice`].
     #[must_use]
     pub fn method(self, method: Method) -> Self {
         Self { method: Some(method), ..self }
@@ -340,31 +342,22 @@ impl Compiler {
         let options = self.options(graph)?;
         let judges = [second, first].map(|samples| Judge::new(samples, &options));
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
-        let best = |what: &str, halves: [(&Graph, &Measured); 2], given: &Ranges, most: f64| {
-            let (mut least, mut best) = (most, None);
-            for (at, &method) in methods.iter().enumerate() {
-                self.progress.tell(what, at, methods.len());
-                let limit = Limit::new(least);
-                let noise = |((graph, measured), judge): ((&Graph, &Measured), &Judge)| {
-                    judge.noise(graph, &complete(graph, given, measured, method), &limit)
-                };
-                let noise: f64 = halves.into_par_iter().zip(&judges).map(noise).collect::<Vec<_>>().iter().sum();
-                if noise < least {
-                    (least, best) = (noise, Some(method));
-                }
-            }
-            (least, best)
-        };
-        let (noise, method) = best("choice of scales", [(graph, &one), (graph, &other)], &given, f64::INFINITY);
-        let method = method.unwrap_or(methods[0]);
-        let better = equalized.zip(other.equalized(graph)).and_then(|(a, b)| {
-            let halves = [&a, &b].map(|(graph, measured)| (graph, measured));
-            best("equalisation", halves, &Ranges::new(), noise * MAX_NOISE_RATIO).1
+        let even = equalized.zip(other.equalized(graph));
+        let none = Ranges::new();
+        let own =
+            Form { name: "choice of scales", halves: [(graph, &one), (graph, &other)], given: &given, handicap: 1.0 };
+        let equal = even.as_ref().map(|(a, b)| Form {
+            name: "equalisation",
+            halves: [a, b].map(|(graph, measured)| (graph, measured)),
+            given: &none,
+            handicap: EQUALISED_NOISE,
         });
+        let forms: Vec<Form<'_>> = iter::once(own).chain(equal).collect();
+        let tell = |name: &str, at: usize| self.progress.tell(name, at, methods.len());
+        let (form, method) = choice::choose(&forms, &methods, &judges, &tell);
         let own = doubted(complete(graph, &given, &all, method), &all);
-        let better = better.and_then(|method| Some((method, all.equalized(graph)?)));
-        if let Some((method, (graph, equalized))) = better {
-            let mut ranges = complete(&graph, &Ranges::new(), &equalized, method);
+        if let Some((graph, equalized)) = Some(graph).filter(|_| form == 1).and_then(|graph| all.equalized(graph)) {
+            let mut ranges = complete(&graph, &none, &equalized, method);
             ranges.doubts.clone_from(&own.doubts);
             return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });
         }

@@ -29,49 +29,52 @@ impl Judge {
         Self { samples, options }
     }
 
-    /// The mean ratio of noise to signal of the outputs; infinite if the limit is exceeded, or if the network cannot be compiled, which
-    /// the compilation that follows says.
-    pub fn noise(&self, graph: &Graph, ranges: &Ranges, limit: &Limit) -> f64 {
-        self.ratio(graph, ranges, limit).unwrap_or(f64::INFINITY)
-    }
-
-    fn ratio(&self, graph: &Graph, ranges: &Ranges, limit: &Limit) -> Option<f64> {
+    /// The mean ratio of noise to signal of each output. `None` if a rival has less noise at all outputs, or if the network cannot be
+    /// compiled, which the compilation that follows says.
+    pub fn noise(&self, graph: &Graph, ranges: &Ranges, limit: &Limit<'_>) -> Option<Noise> {
         let mut compiled = pipeline::compile(graph, ranges, &self.options).ok()?;
         // The loadable has the weights.
         compiled.steps.numbers = Vec::new();
         let mut network = Measured::new(&compiled, &self.options.inputs).ok()?;
-        let (mut noise, count) = (0.0, self.samples.len() as f64);
+        let count = self.samples.len() as f64;
+        let mut noise = vec![0.0; graph.outputs.len()];
         for (sample, expected) in &self.samples {
-            let before = noise;
-            for (found, expected) in network.run(sample).ok()?.iter().zip(expected) {
+            let of = |(found, expected): (&Vec<f32>, &Vec<f32>)| {
                 let mut loss = Loss::default();
                 loss.add(found, expected);
-                noise += loss.noise / loss.signal.max(1e-30);
-            }
-            if limit.exceeded((noise - before) / count) {
+                loss.noise / loss.signal.max(1e-30) / count
+            };
+            let ratios: Noise = network.run(sample).ok()?.iter().zip(expected).map(of).collect();
+            noise.iter_mut().zip(&ratios).for_each(|(sum, ratio)| *sum += ratio);
+            if limit.exceeded(&ratios) {
                 return None;
             }
         }
-        Some(noise / count)
+        Some(noise)
     }
 }
 
-/// The most that the noise of a candidate on all samples may be, and what it is so far.
-pub struct Limit {
-    most: f64,
-    sum: Mutex<f64>,
+/// The ratio of noise to signal of each output.
+pub type Noise = Vec<f64>;
+
+/// What is known of other candidates, and the noise of a candidate so far on all samples.
+pub struct Limit<'a> {
+    rivals: &'a [Noise],
+    sum: Mutex<Noise>,
 }
 
-impl Limit {
-    /// A limit of a candidate.
-    pub fn new(most: f64) -> Self {
-        Self { most, sum: Mutex::new(0.0) }
+impl<'a> Limit<'a> {
+    /// A candidate is given up as soon as it has more noise than one of the rivals at every output.
+    pub fn new(rivals: &'a [Noise]) -> Self {
+        Self { rivals, sum: Mutex::default() }
     }
 
-    fn exceeded(&self, noise: f64) -> bool {
+    fn exceeded(&self, ratios: &[f64]) -> bool {
         let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
-        *sum += noise;
+        sum.resize(ratios.len(), 0.0);
+        sum.iter_mut().zip(ratios).for_each(|(sum, ratio)| *sum += ratio);
         // The order of the sum is not the same each time.
-        *sum > self.most * (1.0 + 1e-9)
+        let less = |rival: &Noise| sum.iter().zip(rival).all(|(noise, least)| *noise > least * (1.0 + 1e-9));
+        self.rivals.iter().any(less)
     }
 }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The choice among calibration methods, and between a network and its equalised form: the one whose worst output is nearest to the
+//! best that any candidate has for this output. The mean over the outputs would be that of the noisiest one, which may be noise with
+//! any method.
+
+use rayon::prelude::*;
+
+use super::judge::{Judge, Limit, Noise};
+use crate::calibrate::{complete, Measured, Method};
+use crate::ir::{Graph, Ranges};
+
+/// The least ratio of noise to signal that counts, of both halves together: an output in steps of 8 bits has about 45 dB. Outputs with
+/// less noise, such as the shares of a softmax that are 1 on all samples, show nothing.
+const LEAST: f64 = 6e-5;
+
+/// A form of a network, measured on each half of the samples.
+pub struct Form<'a> {
+    /// What is told of it.
+    pub name: &'a str,
+    /// The network, and its values on the half of the samples that the other judge has not.
+    pub halves: [(&'a Graph, &'a Measured); 2],
+    /// Ranges that are known.
+    pub given: &'a Ranges,
+    /// What its noise is multiplied by: more than 1 for a form that is taken only if it is clearly better.
+    pub handicap: f64,
+}
+
+/// A candidate that was run.
+struct Tried {
+    form: usize,
+    method: Method,
+    noise: Noise,
+}
+
+/// How many times the noise of the best candidate a candidate has, at the output where it is most. `best` has the least noise of each
+/// output.
+fn regret(noise: &Noise, best: &Noise) -> f64 {
+    noise.iter().zip(best).map(|(noise, least)| noise.max(LEAST) / least.max(LEAST)).fold(1.0, f64::max)
+}
+
+/// The least noise of each output.
+fn best(tried: &[Tried]) -> Noise {
+    let count = tried.first().map_or(0, |one| one.noise.len());
+    (0..count).map(|at| tried.iter().map(|one| one.noise[at]).fold(f64::INFINITY, f64::min)).collect()
+}
+
+/// The candidate with the least regret. Among equal ones, the one with the least noise.
+fn least(tried: &[Tried]) -> Option<&Tried> {
+    let best = best(tried);
+    let of = |one: &Tried| (regret(&one.noise, &best), one.noise.iter().sum::<f64>());
+    let order = |a: &&Tried, b: &&Tried| {
+        let (a, b) = (of(a), of(b));
+        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+    };
+    tried.iter().min_by(order)
+}
+
+/// The number of the form and the method that are taken: the first ones, if no candidate can be compiled. `tell` is told the name of a
+/// form, and how many of its candidates have been run.
+pub fn choose(
+    forms: &[Form<'_>],
+    methods: &[Method],
+    judges: &[Judge; 2],
+    tell: &dyn Fn(&str, usize),
+) -> (usize, Method) {
+    let mut tried: Vec<Tried> = Vec::new();
+    for (number, form) in forms.iter().enumerate() {
+        for (at, &method) in methods.iter().enumerate() {
+            tell(form.name, at);
+            // What is worse at all outputs is best at none.
+            let rivals: Vec<Noise> =
+                tried.iter().map(|rival| rival.noise.iter().map(|noise| noise / form.handicap).collect()).collect();
+            let limit = Limit::new(&rivals);
+            let noise = |(&(graph, measured), judge): (&(&Graph, &Measured), &Judge)| {
+                judge.noise(graph, &complete(graph, form.given.clone(), Some(&measured.ranges(method))), &limit)
+            };
+            let halves: Vec<Option<Noise>> = form.halves.par_iter().zip(judges).map(noise).collect();
+            if let [Some(one), Some(other)] = &halves[..] {
+                let noise = one.iter().zip(other).map(|(a, b)| (a + b) * form.handicap).collect();
+                tried.push(Tried { form: number, method, noise });
+            }
+        }
+    }
+    least(&tried).map_or((0, methods[0]), |one| (one.form, one.method))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(candidates: &[(Method, [f64; 3])]) -> Vec<Tried> {
+        let of = |&(method, noise): &(Method, [f64; 3])| Tried { form: 0, method, noise: noise.to_vec() };
+        candidates.iter().map(of).collect()
+    }
+
+    /// An output that is noise in any case does not decide, and neither does one without noise.
+    #[test]
+    fn the_worst_output_beside_its_best_decides() {
+        let tried = tried(&[(Method::Max, [0.98, 0.01, 1e-6]), (Method::Mse, [1.0, 0.002, 1e-5])]);
+        let mean = |one: &Tried| one.noise.iter().sum::<f64>();
+        assert!(mean(&tried[0]) < mean(&tried[1]));
+        assert_eq!(best(&tried), [0.98, 0.002, 1e-6]);
+        assert_eq!(least(&tried).unwrap().method, Method::Mse);
+        assert!(least(&[]).is_none());
+    }
+
+    /// With one output it is the least noise.
+    #[test]
+    fn one_output_has_its_best() {
+        for noise in [[0.2, 0.1, 0.3], [2e-5, 1e-5, 3e-5]] {
+            let candidates = [Method::Max, Method::Mse, Method::Entropy].into_iter().zip(noise);
+            let of = |(method, noise)| Tried { form: 0, method, noise: vec![noise] };
+            assert_eq!(least(&candidates.map(of).collect::<Vec<_>>()).unwrap().method, Method::Mse);
+        }
+    }
+}
