@@ -160,17 +160,10 @@ impl Uncommon {
     }
 }
 
-/// Tensors of which only the least and the greatest value count. Of the graph's outputs the largest values matter most, so that these
-/// do not saturate on the samples. What a convolution or a sum hands to a limit or a slope alone is a number within SDP, which has no
-/// scale. A deconvolution's values are moved before.
+/// Tensors of which only the least and the greatest value count: of the graph's outputs the largest values matter most, so that these
+/// do not saturate on the samples. Every other tensor has a scale in the table that a calibration writes.
 fn uncounted(graph: &Graph) -> Vec<bool> {
     let mut uncounted = vec![false; graph.tensors.len()];
-    for node in &graph.nodes {
-        let within = matches!(node.op, Op::Convolution(_) | Op::Binary(_));
-        let mut users = graph.users(node.output).map(|user| &graph.node(user).op);
-        let limited = matches!(users.next(), Some(Op::Unary(Unary::Relu | Unary::Clip(..) | Unary::LeakyRelu(_))));
-        uncounted[node.output.0] = within && limited && users.next().is_none();
-    }
     graph.outputs.iter().for_each(|id| uncounted[id.0] = true);
     uncounted
 }
