@@ -287,10 +287,7 @@ impl Compiler {
             read(path)
         };
         if self.options.precision == Precision::Fp16 {
-            let mut measured = Measured::limits(graph);
-            for path in &list {
-                calibrate::run(graph, &told(path)?, &mut [&mut measured])?;
-            }
+            let measured = Measured::limits(graph).with(graph, list.iter().map(told))?;
             return Ok(same(measured.ranges(Method::Max)));
         }
         // Choices are made on samples that have not been measured: on those that have, no value is beyond a range. Each half of the
@@ -318,6 +315,8 @@ impl Compiler {
             }
             Ok::<_, Error>(kept)
         };
+        let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
+        let chooses = even || self.method.is_none();
         // The scales are those of all samples, whose bins are as wide as the first sample says. A single sample is both halves.
         let mut one = Measured::empty(graph);
         let mut first = run(&halves[0], 0..1, &mut [&mut one])?;
@@ -326,19 +325,21 @@ impl Compiler {
         } else {
             let (mut more, mut other) = (one.beside(), Measured::empty(graph));
             let rest = || run(&halves[0], 1..halves[0].len(), &mut [&mut one]);
-            let others = || run(&halves[1], 0..halves[1].len(), &mut [&mut more, &mut other]);
+            let others = || {
+                let mut to = vec![&mut more];
+                to.extend(chooses.then_some(&mut other));
+                run(&halves[1], 0..halves[1].len(), &mut to)
+            };
             let (rest, second) = rayon::join(rest, others);
             first.extend(rest?);
             let mut all = one.clone();
             all.join(&more);
             (all, other, second?)
         };
-        let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
         let equalized = if even { one.equalized(graph) } else { None };
         if let Some(method) = self.method.filter(|_| equalized.is_none()) {
             return Ok(same(doubted(complete(graph, &given, &all, method), &all)));
         }
-        let one = one.whole();
         let options = self.options(graph)?;
         let judges = [second, first].map(|samples| Judge::new(samples, &options));
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
@@ -356,7 +357,8 @@ impl Compiler {
         let tell = |name: &str, at: usize| self.progress.tell(name, at, methods.len());
         let (form, method) = choice::choose(&forms, &methods, &judges, &tell);
         let own = doubted(complete(graph, &given, &all, method), &all);
-        if let Some((graph, equalized)) = Some(graph).filter(|_| form == 1).and_then(|graph| all.equalized(graph)) {
+        let equalized = if form == 1 { all.equalized(graph) } else { None };
+        if let Some((graph, equalized)) = equalized {
             let mut ranges = complete(&graph, &none, &equalized, method);
             ranges.doubts.clone_from(&own.doubts);
             return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });

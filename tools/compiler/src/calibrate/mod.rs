@@ -236,16 +236,23 @@ impl Measured {
 
     /// Runs the graph on samples: the values of the graph's inputs, in their order.
     pub fn new(graph: &Graph, samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>) -> Result<Self, Error> {
-        let mut measured = Self::empty(graph);
+        Self::empty(graph).with(graph, samples)
+    }
+
+    /// These values and those of samples.
+    pub fn with(
+        mut self,
+        graph: &Graph,
+        samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>,
+    ) -> Result<Self, Error> {
         for sample in samples {
-            run(graph, &sample?, &mut [&mut measured])?;
+            run(graph, &sample?, &mut [&mut self])?;
         }
-        Ok(measured)
+        Ok(self)
     }
 
     /// The same values without those of single channels, so that it cannot be equalised any more.
-    #[must_use]
-    pub fn whole(&self) -> Self {
+    fn whole(&self) -> Self {
         let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
         let (channels, uncounted, peaks) =
             (vec![Vec::new(); self.channels.len()], self.uncounted.clone(), self.peaks.clone());

@@ -305,7 +305,7 @@ impl Lowering<'_> {
             return None;
         }
         let compression = Compressed::new(layout);
-        // All weights that are not zero stay.
+        // Compression leaves out weights that are zero and adds a mask and the sizes of groups.
         let element = bytes(part.precision) as usize;
         let zeros: usize = match element {
             1 => packed.iter().map(|&byte| usize::from(byte == 0)).sum(),

@@ -27,11 +27,10 @@ pub(crate) fn limited(graph: &Graph, ranges: &Ranges) -> Option<Graph> {
         }
     }
     let mut limited = None;
-    for (id, low) in least {
-        let Some(values) = graph.constant(id).filter(|_| low > f32::NEG_INFINITY) else { continue };
-        if !values.iter().any(|&value| value < low) {
+    for (id, low) in least.into_iter().filter(|(_, low)| *low > f32::NEG_INFINITY) {
+        let Some(values) = graph.constant(id).filter(|values| values.iter().any(|&value| value < low)) else {
             continue;
-        }
+        };
         let values: Vec<f32> = values.iter().map(|value| value.max(low)).collect();
         limited.get_or_insert_with(|| graph.clone()).tensors[id.0].constant = Some(values.into());
     }
