@@ -355,10 +355,10 @@ impl Compiler {
         });
         let forms: Vec<Form<'_>> = iter::once(own).chain(equal).collect();
         let tell = |name: &str, at: usize| self.progress.tell(name, at, methods.len());
-        let (form, method) = choice::choose(&forms, &methods, &judges, &tell);
-        let own = doubted(complete(graph, &given, &all, method), &all);
-        let equalized = if form == 1 { all.equalized(graph) } else { None };
-        if let Some((graph, equalized)) = equalized {
+        let choice = choice::choose(&forms, &methods, &judges, &tell);
+        let own = doubted(complete(graph, &given, &all, choice.own), &all);
+        let equalised = choice.equalised.and_then(|method| Some((method, all.equalized(graph)?)));
+        if let Some((method, (graph, equalized))) = equalised {
             let mut ranges = complete(&graph, &none, &equalized, method);
             ranges.doubts.clone_from(&own.doubts);
             return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });

@@ -26,6 +26,14 @@ pub struct Form<'a> {
     pub handicap: f64,
 }
 
+/// The methods that are taken.
+pub struct Choice {
+    /// For the network itself.
+    pub own: Method,
+    /// For its equalised form, if that is taken.
+    pub equalised: Option<Method>,
+}
+
 /// A candidate that was run.
 struct Tried {
     form: usize,
@@ -56,14 +64,19 @@ fn least(tried: &[Tried]) -> Option<&Tried> {
     tried.iter().min_by(order)
 }
 
-/// The number of the form and the method that are taken: the first ones, if no candidate can be compiled. `tell` is told the name of a
-/// form, and how many of its candidates have been run.
-pub fn choose(
-    forms: &[Form<'_>],
-    methods: &[Method],
-    judges: &[Judge; 2],
-    tell: &dyn Fn(&str, usize),
-) -> (usize, Method) {
+/// The choice among candidates, those of the network itself first. If none of these could be compiled, `otherwise` is taken for it.
+fn chosen(tried: &[Tried], otherwise: Method) -> Choice {
+    let own = &tried[..tried.iter().take_while(|one| one.form == 0).count()];
+    Choice {
+        own: least(own).map_or(otherwise, |one| one.method),
+        equalised: least(tried).filter(|one| one.form > 0).map(|one| one.method),
+    }
+}
+
+/// Chooses among the methods for a network and for its equalised form, which `forms` has in this order; the second may be missing. If no
+/// candidate can be compiled, it is the first method for the network itself. `tell` is told the name of a form, and how many of its
+/// candidates have been run.
+pub fn choose(forms: &[Form<'_>], methods: &[Method], judges: &[Judge; 2], tell: &dyn Fn(&str, usize)) -> Choice {
     let mut tried: Vec<Tried> = Vec::new();
     for (number, form) in forms.iter().enumerate() {
         for (at, &method) in methods.iter().enumerate() {
@@ -82,7 +95,7 @@ pub fn choose(
             }
         }
     }
-    least(&tried).map_or((0, methods[0]), |one| (one.form, one.method))
+    chosen(&tried, methods[0])
 }
 
 #[cfg(test)]
@@ -103,6 +116,19 @@ mod tests {
         assert_eq!(best(&tried), [0.98, 0.002, 1e-6]);
         assert_eq!(least(&tried).unwrap().method, Method::Mse);
         assert!(least(&[]).is_none());
+    }
+
+    /// The network itself keeps the method that is best for it, because its table of scales is written.
+    #[test]
+    fn an_equalised_form_has_a_method_of_its_own() {
+        let candidates = [(0, Method::Max, 0.3), (0, Method::Mse, 0.2), (1, Method::Max, 0.1), (1, Method::Mse, 0.4)];
+        let of = |(form, method, noise)| Tried { form, method, noise: vec![noise] };
+        let tried: Vec<Tried> = candidates.map(of).into_iter().collect();
+        let choice = chosen(&tried, Method::Entropy);
+        assert_eq!((choice.own, choice.equalised), (Method::Mse, Some(Method::Max)));
+        let choice = chosen(&tried[..2], Method::Entropy);
+        assert_eq!((choice.own, choice.equalised), (Method::Mse, None));
+        assert_eq!(chosen(&[], Method::Entropy).own, Method::Entropy);
     }
 
     /// With one output it is the least noise.
