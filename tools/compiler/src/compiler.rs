@@ -48,7 +48,7 @@ use crate::target;
 /// The number of samples on which the losses of layers are measured.
 pub const FEW_SAMPLES: usize = 4;
 /// The greatest number of samples of each half on which calibration methods are compared.
-const HELD_OUT: usize = 8;
+const HELD_OUT: usize = 4;
 /// The largest share of the layers that has int16 in mixed precision, if none is given.
 pub const MIXED_SHARE: f64 = 0.25;
 
@@ -303,7 +303,7 @@ impl Compiler {
             ranges
         };
         // Runs a part of a half, and keeps the samples on which the other half's scales are compared.
-        let run = |half: &[&PathBuf], part: ops::Range<usize>, to: &mut [&mut Measured]| {
+        let run = |half: &[&PathBuf], part: ops::Range<usize>, to: &mut Measured| {
             let held = HELD_OUT.min(half.len());
             let mut kept = Vec::with_capacity(held);
             for at in part {
@@ -315,27 +315,23 @@ impl Compiler {
             }
             Ok::<_, Error>(kept)
         };
-        let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
-        let chooses = even || self.method.is_none();
-        // The scales are those of all samples, whose bins are as wide as the first sample says. A single sample is both halves.
+        // The bins of both halves are as wide as the first sample says, so that the scales are those of all samples. A single sample is
+        // both halves.
         let mut one = Measured::empty(graph);
-        let mut first = run(&halves[0], 0..1, &mut [&mut one])?;
+        let mut first = run(&halves[0], 0..1, &mut one)?;
         let (all, other, second) = if list.len() == 1 {
             (one.clone(), one.clone(), first.clone())
         } else {
-            let (mut more, mut other) = (one.beside(), Measured::empty(graph));
-            let rest = || run(&halves[0], 1..halves[0].len(), &mut [&mut one]);
-            let others = || {
-                let mut to = vec![&mut more];
-                to.extend(chooses.then_some(&mut other));
-                run(&halves[1], 0..halves[1].len(), &mut to)
-            };
+            let mut other = one.beside();
+            let rest = || run(&halves[0], 1..halves[0].len(), &mut one);
+            let others = || run(&halves[1], 0..halves[1].len(), &mut other);
             let (rest, second) = rayon::join(rest, others);
             first.extend(rest?);
             let mut all = one.clone();
-            all.join(&more);
+            all.join(&other);
             (all, other, second?)
         };
+        let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
         let equalized = if even { one.equalized(graph) } else { None };
         if let Some(method) = self.method.filter(|_| equalized.is_none()) {
             return Ok(same(doubted(complete(graph, &given, &all, method), &all)));

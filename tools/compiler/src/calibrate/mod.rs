@@ -246,7 +246,7 @@ impl Measured {
         samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>,
     ) -> Result<Self, Error> {
         for sample in samples {
-            run(graph, &sample?, &mut [&mut self])?;
+            run(graph, &sample?, &mut self)?;
         }
         Ok(self)
     }
@@ -352,9 +352,8 @@ impl Measured {
     }
 }
 
-/// Runs a graph on a sample, the values of the graph's inputs, and adds the values of its activations to all of `to`. Returns its
-/// outputs.
-pub fn run(graph: &Graph, sample: &[Vec<f32>], to: &mut [&mut Measured]) -> Result<Vec<Vec<f32>>, Error> {
+/// Runs a graph on a sample, the values of the graph's inputs, and adds the values of its activations. Returns its outputs.
+pub fn run(graph: &Graph, sample: &[Vec<f32>], to: &mut Measured) -> Result<Vec<Vec<f32>>, Error> {
     let mut visit = |id: TensorId, values: &[f32]| {
         // Per channel, if there are channels.
         let part = match graph.tensor(id).nchw() {
@@ -363,13 +362,11 @@ pub fn run(graph: &Graph, sample: &[Vec<f32>], to: &mut [&mut Measured]) -> Resu
         };
         let parts = values.par_chunks(part).with_min_len(CHUNK.div_ceil(part));
         let summaries: Vec<Summary> = parts.map(Summary::of).collect();
-        for measured in to.iter_mut() {
-            measured.add(graph, id, values, &summaries);
-        }
+        to.add(graph, id, values, &summaries);
     };
     let outputs = float::run(graph, sample, &mut visit).map_err(Error::Sample)?;
     for (k, tensor) in graph.tensors.iter().enumerate() {
-        if to.iter().filter_map(|measured| measured.histograms[k].as_ref()).any(|histogram| !histogram.is_finite()) {
+        if to.histograms[k].as_ref().is_some_and(|histogram| !histogram.is_finite()) {
             return Err(Error::NotFinite(tensor.name.clone()));
         }
     }

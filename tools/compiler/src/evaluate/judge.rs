@@ -6,6 +6,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use nvdla_runtime::device::ModelDevice;
+
 use super::loss::Loss;
 use super::measure::Measured;
 use crate::ir::{Graph, Ranges};
@@ -35,7 +37,9 @@ impl Judge {
         let mut compiled = pipeline::compile(graph, ranges, &self.options).ok()?;
         // The loadable has the weights.
         compiled.steps.numbers = Vec::new();
-        let mut network = Measured::new(&compiled, &self.options.inputs).ok()?;
+        let loadable = std::mem::take(&mut compiled.loadable);
+        let device = ModelDevice::new(compiled.config);
+        let mut network = Measured::of(&compiled, loadable, &self.options.inputs, device).ok()?;
         let count = self.samples.len() as f64;
         let mut noise = vec![0.0; graph.outputs.len()];
         for (sample, expected) in &self.samples {

@@ -42,7 +42,17 @@ impl<'a> Measured<'a> {
 impl<'a, D: Device> Measured<'a, D> {
     /// Loads the network for a device.
     pub fn on(compiled: &'a Compiled, inputs: &'a [Option<Preprocess>], device: D) -> Result<Self, String> {
-        let loadable = Loadable::from_bytes(compiled.loadable.clone()).map_err(said)?;
+        Self::of(compiled, compiled.loadable.clone(), inputs, device)
+    }
+
+    /// Loads the network's loadable, which may have been taken out of `compiled`, for a device.
+    pub(crate) fn of(
+        compiled: &'a Compiled,
+        loadable: Vec<u8>,
+        inputs: &'a [Option<Preprocess>],
+        device: D,
+    ) -> Result<Self, String> {
+        let loadable = Loadable::from_bytes(loadable).map_err(said)?;
         let session = Session::new(loadable, device).map_err(said)?;
         Ok(Self { compiled, inputs, session })
     }
