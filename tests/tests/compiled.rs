@@ -1429,10 +1429,11 @@ fn checked_graphs_compile() {
     assert!(accepted > 0);
 }
 
-/// Functions on configurations without tables: softmax over pairs of channels.
+/// Functions on configurations without tables: softmax over pairs of channels, and powers.
 #[test]
 fn emulated_functions_are_exact() {
-    for unary in [Unary::Sigmoid, Unary::Tanh, Unary::Silu] {
+    let powers = [Unary::Sqrt, Unary::Reciprocal, Unary::Power(-0.5), Unary::Power(1.5)];
+    for unary in [Unary::Sigmoid, Unary::Tanh, Unary::Silu].into_iter().chain(powers) {
         for config in [&NV_SMALL, Config::by_name("nv_small_256").unwrap()] {
             let mut builder = Builder::new("emulated", 7);
             let data = builder.graph.input("data", &[1, 3, 9, 8]).unwrap();

@@ -5,7 +5,7 @@
 use crate::build::nodes::Builder;
 use crate::float;
 use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
-use crate::net::step::{ends_at_limit, Combine, Convolution, Elements, Kind, Pipe, PostOp, Tensor, TensorId};
+use crate::net::step::{ends_at_limit, Combine, Convolution, Elements, Kind, Pipe, PostOp, Power, Tensor, TensorId};
 use crate::numbers::doubts::is_steep;
 use crate::numbers::tails;
 use crate::quantize::LARGEST;
@@ -84,6 +84,9 @@ impl Builder<'_> {
                 vec![PostOp::Table(unary.into(), low as f32, high as f32)]
             }
             Unary::Sigmoid | Unary::Tanh | Unary::Silu => return self.emulated(node, unary),
+            Unary::Sqrt => return self.power(node, unary, 0.5),
+            Unary::Reciprocal => return self.power(node, unary, -1.0),
+            Unary::Power(exponent) => return self.power(node, unary, exponent),
             _ => return Err(format!("{} needs lookup tables, which this configuration does not have", unary.name())),
         };
         self.split(node, Kind::Copy, node.inputs[0].0, post_ops, node.output.0);
@@ -100,15 +103,9 @@ impl Builder<'_> {
     /// Functions of small tensors on configurations without tables. sigmoid(x) is the first of softmax([x, 0]), which the emulator
     /// computes; tanh(x) is 2 sigmoid(2 x) - 1, and silu(x) is x sigmoid(x). [`HALVES`] says how two results become one.
     fn emulated(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
-        let (x, name) = (node.inputs[0].0, unary.name());
+        let x = node.inputs[0].0;
+        self.is_small(x, unary)?;
         let Tensor { name: of, shape: [c, h, w], range, .. } = self.net.tensors[x].clone();
-        let elements = c * h * w;
-        if elements > EMULATED_ELEMENTS {
-            return Err(format!(
-                "{name} needs lookup tables, which this configuration does not have, and its {elements} elements are more than \
-                 the {EMULATED_ELEMENTS} that the processor may compute in their place"
-            ));
-        }
         let factor = if unary == Unary::Tanh { 2.0 } else { 1.0 };
         let scaled = range.map(|range| {
             let scaled = Range {
@@ -156,6 +153,33 @@ impl Builder<'_> {
         let gate = self.net.tensor(format!("{of} sigmoid"), [c, h, w], Some(Range::of(0.0, 1.0)));
         self.convolve(node, of_pairs(1.0, 0.5), both, gate)?;
         self.step(node, Kind::Copy, &[x], vec![PostOp::With(Combine::Mul, gate)], node.output.0);
+        Ok(())
+    }
+
+    /// Whether the processor may compute a function of a tensor.
+    fn is_small(&self, x: TensorId, unary: Unary) -> Result<(), String> {
+        let elements: u32 = self.net.tensors[x].shape.iter().product();
+        if elements <= EMULATED_ELEMENTS {
+            return Ok(());
+        }
+        Err(format!(
+            "{} needs lookup tables, which this configuration does not have, and its {elements} elements are more than the \
+             {EMULATED_ELEMENTS} that the processor may compute in their place",
+            unary.name()
+        ))
+    }
+
+    /// A power of a small tensor on configurations without tables. The emulator truncates results to steps. The factor makes up for
+    /// the half of a step that this takes on average.
+    fn power(&mut self, node: &ir::Node, unary: Unary, exponent: f32) -> Result<(), String> {
+        self.is_small(node.inputs[0].0, unary)?;
+        let means = self.ranges.means(node.output).map(|means| &means.values);
+        let mean = means.map_or(0.0, |means| means.iter().sum::<f32>() / means.len() as f32);
+        let factor = match self.net.tensors[node.output.0].range {
+            Some(range) if mean > range.scale => (1.0 + range.scale / 2.0 / mean).powf(1.0 / exponent),
+            _ => 1.0,
+        };
+        self.simple(node, Kind::Power(Power { exponent, factor }), Vec::new());
         Ok(())
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn build(
     let Known { bounds, limited, integers } = *known;
     let net = Net::empty(graph, ranges, integers);
     let (left, refusals) = (HashSet::new(), Vec::new());
-    let mut builder = Builder { graph, config, bounds, limited, net, left, refusals };
+    let mut builder = Builder { graph, config, bounds, limited, ranges, net, left, refusals };
     let live = live(graph);
     let mut refused = vec![false; graph.nodes.len()];
     for (index, node) in graph.nodes.iter().enumerate() {
@@ -136,6 +136,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) config: &'static Config,
     pub(crate) bounds: &'a [Bounds],
     limited: Option<&'a HashSet<TensorId>>,
+    /// What is known of the graph's tensors.
+    pub(super) ranges: &'a Ranges,
     pub(crate) net: Net,
     /// The moved tensors that only a later move reads, which computes both.
     pub(super) left: HashSet<ir::TensorId>,

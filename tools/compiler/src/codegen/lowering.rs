@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::Lut;
+use nvdla_uapi::emu;
 use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::layout::{
@@ -20,7 +21,7 @@ use nvdla_uapi::reg::values::{PixelFormat, Precision};
 use super::view::View;
 use crate::error::Error;
 use crate::net::access;
-use crate::net::step::{Kind, Mode, Step, TensorId};
+use crate::net::step::{Kind, Mode, Power, Step, TensorId};
 use crate::numbers::quantizer::{Numbers, Scale};
 use crate::options::{Bytes, Winograd};
 use crate::output::layout::Stored;
@@ -272,6 +273,23 @@ impl Lowering<'_> {
         Stored { tensor, size, buffer, offset, line_stride, surface_stride, channels, precision, atoms, scale, zero }
     }
 
+    /// A function of the emulator, of so many groups of adjacent channels one after another.
+    fn emulated(&mut self, number: usize, step: &Step, function: emu::Kind, groups: u32) {
+        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+        let (source, target) = (source.cube(&source.all(), source.atoms), target.cube(&target.all(), target.atoms));
+        let input_scale = self.scales[step.inputs[0]].scale as f32;
+        let output_scale = self.scales[step.output].scale as f32;
+        let channels = self.placed.net.tensors[step.output].shape[0] / groups;
+        let (precision, atom) = (self.precision, self.config.memory_atomic);
+        for group in 0..groups {
+            let [source, target] = match groups {
+                1 => [source, target],
+                _ => [source, target].map(|cube| part(cube, channels, group, precision, atom)),
+            };
+            self.program.push_emulated(Emulated { step: number, function, source, target, input_scale, output_scale });
+        }
+    }
+
     /// Warns of a softmax whose input has steps of 1 or more: one step is then a factor of e or more between two results.
     fn coarse_softmax(&mut self, step: &Step) {
         let id = step.inputs[0];
@@ -396,23 +414,15 @@ impl Lowering<'_> {
                 Ok(())
             }
             Kind::Softmax(groups) => {
-                let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
-                let (source, target) =
-                    (source.cube(&source.all(), source.atoms), target.cube(&target.all(), target.atoms));
                 self.coarse_softmax(step);
-                let input_scale = self.scales[step.inputs[0]].scale as f32;
-                let output_scale = self.scales[step.output].scale as f32;
-                if groups == 1 {
-                    self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });
-                    return Ok(());
-                }
-                let channels = self.placed.net.tensors[step.output].shape[0] / groups;
-                let atom = self.config.memory_atomic;
-                for group in 0..groups {
-                    let [source, target] =
-                        [source, target].map(|cube| part(cube, channels, group, self.precision, atom));
-                    self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });
-                }
+                self.emulated(number, step, emu::Kind::Softmax { axis: 1 }, groups);
+                Ok(())
+            }
+            Kind::Power(Power { exponent, factor }) => {
+                let Scale { scale, zero } = self.scales[step.inputs[0]];
+                let shift = -(f64::from(factor) * scale * f64::from(zero)) as f32;
+                let [power, scale, shift] = [exponent, factor, shift].map(|value| emu::Single(value.to_bits()));
+                self.emulated(number, step, emu::Kind::Power { power, scale, shift }, 1);
                 Ok(())
             }
             // Views need no operation.

@@ -9,7 +9,7 @@ use nvdla_uapi::desc::{Lut, LutSlope};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutTable};
 
 use crate::ir::{Pool, PoolKind};
-use crate::net::step::{Convolution, Kind, Step};
+use crate::net::step::{Convolution, Kind, Power, Step};
 use crate::numbers::quantizer::{Converter, Numbers, Operand, Stages, XActivation, X, Y};
 use crate::output::compiled::Lowered;
 use crate::target::PRA_TRUNCATE;
@@ -129,6 +129,13 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
             let each = channels / groups;
             let group = input.chunks_exact((each * h * w) as usize);
             group.flat_map(|group| softmax(group, [each, h, w], input_scale, output_scale)).collect()
+        }
+        Kind::Power(power) => {
+            let Power { exponent, factor } = *power;
+            let [from, to] = [step.inputs[0], step.output].map(|id| network.scales[id]);
+            let shift = -(f64::from(factor) * from.scale * f64::from(from.zero)) as f32;
+            let real = |x: i16| (shift + factor * (f32::from(x) * from.scale as f32)).powf(exponent);
+            input.iter().map(|&x| ((real(x) / to.scale as f32) as i8).into()).collect()
         }
     }
 }

@@ -184,6 +184,7 @@ mod tests {
     use crate::calibrate::{self, measure, Method};
     use crate::evaluate::judge::{Judge, Limit};
     use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, Ranges, Unary};
+    use crate::net::step::Kind;
     use crate::options::Options;
     use crate::pipeline::compile;
     use crate::random::Random;
@@ -494,6 +495,29 @@ mod tests {
                 let (_, outputs) = both(&graph, &samples, &options);
                 assert!(decibels(&outputs) > least, "{op:?}, {}: {}", config.name, decibels(&outputs));
             }
+        }
+    }
+
+    /// The emulator truncates results, which a factor makes up for.
+    #[test]
+    fn the_processor_computes_powers_where_there_are_no_tables() {
+        for (unary, reach) in
+            [(Unary::Sqrt, 4.0), (Unary::Reciprocal, 2.0), (Unary::Power(-0.5), 4.0), (Unary::Power(1.5), 4.0)]
+        {
+            let mut graph = Graph::new("function");
+            let x = graph.input("x", &[1, 3, 16, 16]).unwrap();
+            let power = graph.add("power", Op::Unary(unary), &[x], "power").unwrap();
+            let y = graph.add("product", Op::Binary(Binary::Mul), &[x, power], "y").unwrap();
+            graph.outputs.push(y);
+            let sample = |seed| vec![numbers(seed, 768).iter().map(|value| 0.5 + reach * value.abs()).collect()];
+            let samples: Vec<Vec<Vec<f32>>> = (1..3).map(sample).collect();
+            let (compiled, outputs) = both(&graph, &samples, &Options::new(&NV_SMALL));
+            assert!(compiled.steps.net.steps.iter().any(|step| matches!(step.kind, Kind::Power(_))));
+            let sum = |values: &[f32]| values.iter().sum::<f32>();
+            let found: f32 = outputs.iter().map(|(found, _)| sum(found)).sum();
+            let expected: f32 = outputs.iter().map(|(_, real)| sum(real)).sum();
+            assert!(decibels(&outputs) > 32.0, "{}: {}", unary.name(), decibels(&outputs));
+            assert!((found / expected - 1.0).abs() < 5e-3, "{}: {found} {expected}", unary.name());
         }
     }
 

@@ -239,8 +239,19 @@ pub enum Kind {
     Pixels,
     /// Softmax over each of so many groups of adjacent channels, on the CPU. If there are several groups, each has two channels.
     Softmax(u32),
+    /// A power of each element, on the CPU.
+    Power(Power),
     /// Local response normalisation over the channels.
     Lrn(Lrn),
+}
+
+/// (factor * x)^exponent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Power {
+    /// As in the formula.
+    pub exponent: f32,
+    /// As in the formula.
+    pub factor: f32,
 }
 
 /// How many times the bias the sum of squares reaches in a table of values of which nothing is known.
@@ -283,7 +294,7 @@ impl Kind {
 
     /// Whether its output may have another scale than its inputs.
     pub fn rescales(&self) -> bool {
-        self.in_sdp() || matches!(self, Self::Softmax(_) | Self::Lrn(_))
+        self.in_sdp() || matches!(self, Self::Softmax(_) | Self::Power(_) | Self::Lrn(_))
     }
 
     /// Whether its output is a view of its inputs, which needs no operation.
@@ -309,6 +320,7 @@ impl Kind {
             Self::Turn => "channels to columns",
             Self::Pixels => "lines of another length",
             Self::Softmax(_) => "softmax (CPU)",
+            Self::Power(_) => "power (CPU)",
             Self::Lrn(_) => "normalisation",
         }
     }

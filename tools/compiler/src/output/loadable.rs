@@ -388,15 +388,15 @@ impl<'a> Emitter<'a> {
         let interface = Interface::Emu1;
         let mut operation_bytes = Vec::new();
         let mut buffer_bytes = Vec::new();
-        for softmax in operations {
-            let operation = emu::Operation {
-                kind: emu::Kind::Softmax { axis: 1 },
-                input_scale: emu::Single(softmax.input_scale.to_bits()),
-                output_scale: emu::Single(softmax.output_scale.to_bits()),
+        for operation in operations {
+            let descriptor = emu::Operation {
+                kind: operation.function,
+                input_scale: emu::Single(operation.input_scale.to_bits()),
+                output_scale: emu::Single(operation.output_scale.to_bits()),
             };
-            operation_bytes.extend(operation.to_bytes());
-            for cube in [&softmax.source, &softmax.target] {
-                buffer_bytes.extend(self.emulated_buffer(softmax.step, cube)?.to_bytes());
+            operation_bytes.extend(descriptor.to_bytes());
+            for cube in [&operation.source, &operation.target] {
+                buffer_bytes.extend(self.emulated_buffer(operation.step, cube)?.to_bytes());
             }
         }
         let network = emu::Network {
@@ -407,8 +407,8 @@ impl<'a> Emitter<'a> {
         let network = self.list(task, interface, List::Network, network.to_bytes().to_vec());
         let descriptors = self.list(task, interface, List::Operations, operation_bytes);
         let buffers = self.list(task, interface, List::Surfaces, buffer_bytes);
-        for (index, softmax) in operations.iter().enumerate() {
-            for (half, cube) in [&softmax.source, &softmax.target].into_iter().enumerate() {
+        for (index, operation) in operations.iter().enumerate() {
+            for (half, cube) in [&operation.source, &operation.target].into_iter().enumerate() {
                 let buffer = index * emu::BUFFERS_SIZE + half * emu::BUFFER_SIZE;
                 let strides = [
                     buffer + std::mem::offset_of!(emu::raw::Buffer, line_stride),

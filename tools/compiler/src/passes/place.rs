@@ -285,7 +285,7 @@ impl Placer<'_> {
                     }
                     Map::dense(self.net.tensors[step.output].shape[0])
                 }
-                Kind::Softmax(_) => {
+                Kind::Softmax(_) | Kind::Power(_) => {
                     if !self.map(step.inputs[0]).is_dense() {
                         let channels = self.net.tensors[step.inputs[0]].shape[0];
                         step.inputs[0] = self.remapped(step.inputs[0], Map::dense(channels));

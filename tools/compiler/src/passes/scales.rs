@@ -117,6 +117,11 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
                 symmetric[groups.root(step.output)] = true;
                 !given
             }
+            // The addend of the emulator's function accounts for the zero of the input.
+            Kind::Power(_) => {
+                symmetric[groups.root(step.output)] = true;
+                false
+            }
             // A zero of one factor would add a multiple of the other one's sum.
             Kind::Product => {
                 step.inputs.iter().for_each(|&id| symmetric[groups.root(id)] = true);

@@ -29,11 +29,9 @@ pub(crate) fn widen(
     for &id in &net.inputs {
         narrow[groups.root(id)] = true;
     }
-    for step in net
-        .steps
-        .iter()
-        .filter(|step| matches!(step.kind, Kind::Softmax(_) | Kind::Lrn(_) | Kind::Product | Kind::Turn))
-    {
+    for step in net.steps.iter().filter(|step| {
+        matches!(step.kind, Kind::Softmax(_) | Kind::Power(_) | Kind::Lrn(_) | Kind::Product | Kind::Turn)
+    }) {
         for id in step.reads().chain([step.output]) {
             narrow[groups.root(id)] = true;
         }

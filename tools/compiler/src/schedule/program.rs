@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc;
+use nvdla_uapi::emu;
 use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
@@ -438,6 +439,8 @@ impl Operation {
 pub struct Emulated {
     /// See [`Operation::step`].
     pub step: usize,
+    /// What it computes.
+    pub function: emu::Kind,
     /// Its input.
     pub source: Cube,
     /// Its output.
@@ -453,7 +456,7 @@ pub struct Emulated {
 pub enum Task {
     /// Operations of NVDLA, each after those that it needs.
     Dla(Vec<Operation>),
-    /// Softmax operations of the emulator, which run one after another.
+    /// Operations of the emulator, which run one after another.
     Emulated(Vec<Emulated>),
 }
 
