@@ -22,6 +22,8 @@ const STEEP: [ir::Unary; 16] =
     [Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Exp, Log, Reciprocal, Sin, Sinh, Softsign, Sqrt, XLogX];
 /// The error of a table that is worth a warning, relative to the greatest value: results have about 34 dB.
 const COARSE: f64 = 0.02;
+/// The change of a result between two integers of the argument that is worth a warning, relative to the largest result: about 20 dB.
+const COARSE_ARGUMENT: f64 = 0.25;
 /// The least number of steps that the values of a part of an output reach.
 const FEW_STEPS: f32 = 8.0;
 /// How much larger steps than a quantized model's are worth a warning.
@@ -130,8 +132,39 @@ pub(crate) fn doubts(
         doubts.extend(coarse_parts(net));
         doubts.extend(coarse_inputs(graph, ranges, net));
         doubts.extend(coarse_softmaxes(graph, net));
+        doubts.extend(net.steps.iter().filter_map(|step| coarse_argument(step, net)));
     }
     doubts
+}
+
+/// A function that changes much between two integers of its argument, where its result is greatest: 1 / x of values near 0 beside large
+/// ones.
+fn coarse_argument(step: &Step, net: &Net) -> Option<String> {
+    let (unary, function): (_, &dyn Fn(f64) -> f64) = match (&step.kind, step.post_ops.first()) {
+        (Kind::Copy, Some(PostOp::Table(function, ..))) => (function.unary, &|x| function.at(x)),
+        (Kind::Power(power), _) => (ir::Unary::Power(power.exponent), &|x| x.powf(power.exponent.into())),
+        _ => return None,
+    };
+    let (argument, result) = (&net.tensors[step.inputs[0]], &net.tensors[step.output]);
+    let (from, to) = (argument.range?, result.range?);
+    if argument.wide || !is_steep(unary) {
+        return None;
+    }
+    let [low, high, least, most] = [from.span.0, from.span.1, from.min, from.max].map(f64::from);
+    let integer = (high - low) / 255.0;
+    let largest = f64::from(to.min.abs().max(to.max.abs()));
+    let change = |x: f64| (function((x + integer).min(most)) - function(x), function(x));
+    let reached = (0..=SAMPLES).map(|at| change(least + (most - least) * f64::from(at) / f64::from(SAMPLES)));
+    let reached = reached.filter(|(by, value)| by.is_finite() && value.abs() <= largest * (1.0 + COARSE));
+    let change = reached.map(|(by, _)| by.abs()).fold(0.0, f64::max);
+    (change > COARSE_ARGUMENT * largest).then(|| {
+        format!(
+            "{:?} ({}): its argument has steps of {integer}, between which the result changes by up to {change:.3}, and the largest \
+             result is {largest}: small arguments have coarse results",
+            result.name,
+            unary.name()
+        )
+    })
 }
 
 /// The softmaxes of a quantized model whose steps are larger than in the model, because they have no zero point.
@@ -255,12 +288,28 @@ pub(crate) fn unknown_arguments<'a>(
 
 #[cfg(test)]
 mod tests {
-    use nvdla_uapi::config::NV_SMALL;
+    use nvdla_uapi::config::{NV_FULL, NV_SMALL};
 
     use crate::calibrate::{measure, Method};
-    use crate::ir::{Convolution, Graph, Op};
+    use crate::ir::{Convolution, Graph, Op, Unary};
     use crate::options::Options;
     use crate::pipeline::compile;
+
+    /// 1 / x of values from 0.1 on.
+    #[test]
+    fn steep_functions_of_few_steps_are_warned_of() {
+        for (config, most, warned) in [(&NV_SMALL, 2.0, false), (&NV_SMALL, 100.0, true), (&NV_FULL, 100.0, true)] {
+            let mut graph = Graph::new("function");
+            let x = graph.input("x", &[1, 1, 8, 8]).unwrap();
+            let y = graph.add("inverse", Op::Unary(Unary::Reciprocal), &[x], "y").unwrap();
+            graph.outputs.push(y);
+            let sample: Vec<f32> = (0..64).map(|k| 0.1 + (most - 0.1) * k as f32 / 63.0).collect();
+            let ranges = measure(&graph, [Ok(vec![sample])], Method::Max).unwrap();
+            let warnings = compile(&graph, &ranges, &Options::new(config)).unwrap().report.warnings;
+            let found = warnings.iter().any(|warning| warning.contains("small arguments have coarse results"));
+            assert_eq!(found, warned, "{}, {most}: {warnings:?}", config.name);
+        }
+    }
 
     /// A state of hidden elements up to 1 and cells up to 200.
     #[test]
