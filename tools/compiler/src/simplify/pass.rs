@@ -77,6 +77,7 @@ impl<'a> Pass<'a> {
             && (self.identity(k)
                 || self.rounded_again(k)
                 || self.exponentials_over_their_sum(k)
+                || self.factor_behind_mask(k)
                 || self.arithmetic(k)
                 || self.repeated(k)
                 || self.function(k)

@@ -17,6 +17,9 @@ const ROUNDING: f32 = 1e-4;
 /// The greatest number of classes: a sum over them has the square of that many weights.
 const CLASSES: usize = 2048;
 
+/// A number that gives an element no share, whatever it is added to.
+const MASKED: f32 = -100.0;
+
 impl Pass<'_> {
     /// exp(x) divided by its sum along an axis is a softmax. So is exp(x - m) where m is the same along the axis, as the largest element.
     pub(super) fn exponentials_over_their_sum(&mut self, k: usize) -> bool {
@@ -35,6 +38,31 @@ impl Pass<'_> {
             }
         }
         self.replace(k, Op::Softmax { axis }, &[x])
+    }
+
+    /// A mask whose sum has a factor before the softmax: the factor comes first, because [`crate::passes::masks`] limits masks that
+    /// only a softmax reads.
+    pub(super) fn factor_behind_mask(&mut self, k: usize) -> bool {
+        let Op::Softmax { .. } = self.graph.nodes[k].op else { return false };
+        let Some(product) = self.only_origin(self.inputs(k)[0]) else { return false };
+        let (Op::Binary(Binary::Mul), &[sum, by]) = (&self.graph.nodes[product].op, self.inputs(product)) else {
+            return false;
+        };
+        let (Some(factor), Some(adds)) = (self.scalar(by).filter(|by| *by > 0.0), self.only_origin(sum)) else {
+            return false;
+        };
+        let (Op::Binary(Binary::Add), &[x, mask]) = (&self.graph.nodes[adds].op, self.inputs(adds)) else {
+            return false;
+        };
+        let Some(mut values) = self.graph.constant(mask).map(|values| values.to_vec()) else { return false };
+        values.iter_mut().for_each(|value| *value *= factor);
+        if !values.iter().any(|&value| value < MASKED) {
+            return false;
+        }
+        let shape = self.graph.shape(mask).to_vec();
+        let Some(mask) = self.constant(mask, &shape, values) else { return false };
+        let Some(first) = self.before(product, Op::Binary(Binary::Mul), &[x, by]) else { return false };
+        self.replace(product + 1, Op::Binary(Binary::Add), &[first, mask])
     }
 
     /// The axis along which a tensor is the sum of another one, whatever operators add. They are tried with numbers.

@@ -909,6 +909,23 @@ fn softmax_and_layers_of_groups_are_of_channels() {
     }
 }
 
+/// A mask is the last that a softmax's argument gets, also where the model divides their sum.
+#[test]
+fn factors_come_before_masks() {
+    for least in [-1e4, -2.0] {
+        let mut builder = Builder(Graph::new("test"));
+        let x = builder.0.input("x", &[1, 4, 3, 2]).unwrap();
+        let mask = builder.constant(&[1, 4, 1, 1], vec![0.0, least, 0.0, -1.0]);
+        let divisor = builder.constant(&[], vec![4.0]);
+        let masked = builder.both(Binary::Add, x, mask);
+        let scaled = builder.both(Binary::Div, masked, divisor);
+        let y = builder.node(Op::Softmax { axis: 1 }, &[scaled]);
+        builder.0.outputs.push(y);
+        let names = if least < -100.0 { ["Mul", "Add", "Softmax"] } else { ["Add", "Mul", "Softmax"] };
+        assert_eq!(ops(&simplified(builder.0)), names);
+    }
+}
+
 #[test]
 fn columns_beyond_the_hardware_become_lines() {
     let mut builder = Builder(Graph::new("test"));
