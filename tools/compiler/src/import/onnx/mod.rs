@@ -79,11 +79,35 @@ fn tensors_of_nodes<'a>(nodes: &'a [proto::Node], tensors: &mut Vec<&'a proto::T
     }
 }
 
+/// The shapes of tensors that are to be inputs and whose shape the file does not have: those that their nodes give them. None of them if
+/// a node before one of them cannot be read.
+fn shapes_before(
+    names: &[&String],
+    bytes: &Bytes,
+    folder: Option<&Path>,
+    options: &Options,
+) -> HashMap<String, Vec<usize>> {
+    if names.is_empty() {
+        return HashMap::new();
+    }
+    let shapes = options.shapes.iter().filter(|(name, _)| !options.inputs.contains(name));
+    let before = Options {
+        shapes: shapes.map(|(name, shape)| (name.clone(), shape.clone())).collect(),
+        inputs: Vec::new(),
+        outputs: names.iter().map(|&name| name.clone()).collect(),
+        cancel: options.cancel.clone(),
+    };
+    let Ok(graph) = read(bytes.clone(), folder, &before) else { return HashMap::new() };
+    let shapes = graph.outputs.iter().map(|&id| graph.shape(id).to_vec());
+    names.iter().map(|&name| name.clone()).zip(shapes).collect()
+}
+
 /// Reads a model from a file's bytes. `folder` is the folder of external data files.
 pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Graph, Failure> {
     let malformed = |reason: String| Failure::Malformed(reason);
     let size = bytes.len() as u64;
-    let mut model = proto::Model::decode(bytes).map_err(|error| malformed(format!("not an ONNX model: {error}")))?;
+    let mut model =
+        proto::Model::decode(bytes.clone()).map_err(|error| malformed(format!("not an ONNX model: {error}")))?;
     let mut budget = Budget::new(size, options.cancel.clone());
     inline::inline(&mut model, &mut budget).map_err(malformed)?;
     let opset = model.operator_set();
@@ -123,15 +147,20 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     if !cut.is_empty() {
         let read = |input: &Cow<'_, proto::ValueInfo>| reader.readers.contains_key(&input.name);
         inputs.retain(|input| read(input) && !cut.contains(&input.name));
+        let described = || file.value_info.iter().chain(&file.output).chain(&file.input);
+        let open = |name: &&String| !options.shapes.contains_key(*name) && !described().any(|info| info.name == **name);
+        let shapes = shapes_before(&cut.iter().filter(open).collect::<Vec<_>>(), &bytes, folder, options);
         for name in cut {
             let made = file.node.iter().any(|node| node.output.contains(name));
-            let known = file.value_info.iter().chain(&file.output).chain(&file.input).find(|info| info.name == *name);
+            let known = described().find(|info| info.name == *name);
             if !made && known.is_none() || !reader.readers.contains_key(name) {
                 return Err(malformed(format!(
                     "no node that the outputs need reads {name:?}, which is to be an input"
                 )));
             }
-            let kind = Some(proto::Type { tensor_type: Some(proto::TensorType { elem_type: 1, shape: None }) });
+            let extent = |&extent: &usize| proto::Dimension { dim_value: Some(extent as i64), ..Default::default() };
+            let shape = shapes.get(name).map(|shape| proto::Shape { dim: shape.iter().map(extent).collect() });
+            let kind = Some(proto::Type { tensor_type: Some(proto::TensorType { elem_type: 1, shape }) });
             let open = || Cow::Owned(proto::ValueInfo { name: name.clone(), r#type: kind });
             inputs.push(known.map_or_else(open, Cow::Borrowed));
         }

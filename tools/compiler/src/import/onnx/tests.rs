@@ -53,6 +53,23 @@ fn reads(model: &proto::Model) -> Result<Graph, Failure> {
     read(model.encode_to_vec().into(), None, &Options::default())
 }
 
+/// A tensor that becomes an input has the shape that the nodes before it give it, or the one that the user gives. If a node before it
+/// cannot be read, the user is asked for the shape.
+#[test]
+fn inputs_inside_a_model_have_their_shapes() {
+    let cut = |before: &str, shape: Option<Vec<usize>>| {
+        let model = model(vec![node(before, &["conv"], "inner"), node("Relu", &["inner"], "y")], vec![], "y");
+        let shapes = shape.map(|shape| ("inner".to_owned(), shape)).into_iter().collect();
+        let options = Options { inputs: vec!["inner".into()], shapes, ..Options::default() };
+        read(model.encode_to_vec().into(), None, &options)
+    };
+    let shape = |graph: Graph| graph.shape(graph.inputs[0]).to_vec();
+    assert_eq!(shape(cut("Sigmoid", None).unwrap()), [1, 3, 4, 4]);
+    assert_eq!(shape(cut("Unknown", Some(vec![1, 3, 2, 2])).unwrap()), [1, 3, 2, 2]);
+    let refused = cut("Unknown", None).unwrap_err().to_string();
+    assert!(refused.contains("inner") && refused.contains("its shape is not known"), "{refused}");
+}
+
 /// Normalisations over channels, planes and groups, with one scale and bias per channel, beside plain loops. A normalisation of groups
 /// is also written as one of the instances of a reshaped tensor.
 #[test]
