@@ -54,8 +54,8 @@ impl Pass<'_> {
         let (Op::Binary(Binary::Add), &[x, mask]) = (&self.graph.nodes[adds].op, self.inputs(adds)) else {
             return false;
         };
-        let Some(mut values) = self.graph.constant(mask).map(|values| values.to_vec()) else { return false };
-        values.iter_mut().for_each(|value| *value *= factor);
+        let Some(values) = self.graph.constant(mask) else { return false };
+        let values: Vec<f32> = values.iter().map(|value| value * factor).collect();
         if !values.iter().any(|&value| value < MASKED) {
             return false;
         }

@@ -83,7 +83,7 @@ fn tensors_of_nodes<'a>(nodes: &'a [proto::Node], tensors: &mut Vec<&'a proto::T
 /// a node before one of them cannot be read.
 fn shapes_before(
     names: &[&String],
-    bytes: &Bytes,
+    bytes: Bytes,
     folder: Option<&Path>,
     options: &Options,
 ) -> HashMap<String, Vec<usize>> {
@@ -97,7 +97,7 @@ fn shapes_before(
         outputs: names.iter().map(|&name| name.clone()).collect(),
         cancel: options.cancel.clone(),
     };
-    let Ok(graph) = read(bytes.clone(), folder, &before) else { return HashMap::new() };
+    let Ok(graph) = read(bytes, folder, &before) else { return HashMap::new() };
     let shapes = graph.outputs.iter().map(|&id| graph.shape(id).to_vec());
     names.iter().map(|&name| name.clone()).zip(shapes).collect()
 }
@@ -149,7 +149,7 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
         inputs.retain(|input| read(input) && !cut.contains(&input.name));
         let described = || file.value_info.iter().chain(&file.output).chain(&file.input);
         let open = |name: &&String| !options.shapes.contains_key(*name) && !described().any(|info| info.name == **name);
-        let shapes = shapes_before(&cut.iter().filter(open).collect::<Vec<_>>(), &bytes, folder, options);
+        let shapes = shapes_before(&cut.iter().filter(open).collect::<Vec<_>>(), bytes, folder, options);
         for name in cut {
             let made = file.node.iter().any(|node| node.output.contains(name));
             let known = described().find(|info| info.name == *name);
