@@ -223,6 +223,14 @@ impl Operator<'_> {
         }
     }
 
+    /// A text of the options.
+    pub(super) fn text(&self, slot: usize) -> Result<String, String> {
+        match &self.options {
+            Options::Table(Some(options)) => options.text(slot),
+            _ => Ok(String::new()),
+        }
+    }
+
     /// A list of numbers of the options.
     pub(super) fn ints(&self, slot: usize) -> Result<Vec<i32>, String> {
         match &self.options {

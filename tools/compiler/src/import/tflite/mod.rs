@@ -25,6 +25,7 @@ mod operators;
 mod product;
 mod reader;
 mod shapes;
+mod states;
 pub mod survey;
 mod table;
 mod value;
@@ -47,7 +48,8 @@ pub const FORMAT: Format =
 /// Reads a model from a file's bytes.
 pub fn read(bytes: &[u8], options: &Options) -> Result<Graph, Failure> {
     let malformed = |reason: String| Failure::Malformed(reason);
-    let file = File::read(bytes).map_err(malformed)?;
+    let mut file = File::read(bytes).map_err(malformed)?;
+    states::beside(&mut file).map_err(malformed)?;
     let outputs = file.ends(&options.outputs).map_err(malformed)?;
     let order = order(&file, &outputs).map_err(malformed)?;
     let mut users = vec![Vec::new(); file.tensors.len()];

@@ -16,8 +16,9 @@ enum Field {
     Byte(i8),
     Int(i32),
     Float(f32),
+    Text(&'static str),
 }
-use Field::{Byte, Float, Int};
+use Field::{Byte, Float, Int, Text};
 
 /// A tensor of a model that a test writes.
 #[derive(Clone, Default)]
@@ -152,10 +153,18 @@ impl Model {
                     options.iter().filter_map(|o| if let Int(i) = o.1 { Some(i) } else { None }).collect();
                 b.create_vector(&list)
             });
+            let texts: Vec<_> = options
+                .iter()
+                .filter_map(|o| if let Text(text) = o.1 { Some((o.0, b.create_string(text))) } else { None })
+                .collect();
             let start = b.start_table();
+            for (slot, text) in texts {
+                b.push_slot_always(4 + 2 * slot, text);
+            }
             match lists {
                 Some(list) => b.push_slot_always(4, list),
                 None => options.iter().for_each(|&(slot, value)| match value {
+                    Text(_) => {}
                     Byte(value) => b.push_slot_always(4 + 2 * slot, value),
                     Int(value) => b.push_slot_always(4 + 2 * slot, value),
                     Float(value) => b.push_slot_always(4 + 2 * slot, value),
@@ -225,6 +234,33 @@ fn read(bytes: &[u8]) -> Result<Graph, Failure> {
 
 fn graph(bytes: &[u8]) -> Graph {
     read(bytes).expect("the model is read")
+}
+
+/// A variable is an input with the value before a run, and an output with the one after it. What is read after an assignment is the new
+/// value, by any handle of that name.
+#[test]
+fn variables_are_inputs_and_outputs() {
+    let mut model = Model::default();
+    let x = model.input(real(&[1, 2]));
+    let handle = |model: &mut Model, name| model.add("VAR_HANDLE", &[], &[(1, Text(name))], real(&[]));
+    let [state, other, same] = ["state", "other", "state"].map(|name| handle(&mut model, name));
+    let before = model.add("READ_VARIABLE", &[state], &[], real(&[1, 2]));
+    let sum = model.add("ADD", &[x, before], &[], real(&[1, 2]));
+    model.operators.push(("ASSIGN_VARIABLE", vec![state, sum], vec![], vec![]));
+    let after = model.add("READ_VARIABLE", &[same], &[], real(&[1, 2]));
+    let constant = model.add("READ_VARIABLE", &[other], &[], real(&[1, 2]));
+    let product = model.add("MUL", &[after, x], &[], real(&[1, 2]));
+    let y = model.add("SUB", &[product, constant], &[], real(&[1, 2]));
+    let graph = graph(&model.bytes(y));
+    let names = |ids: &[crate::ir::TensorId]| ids.iter().map(|&id| graph.tensor(id).name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&graph.inputs), ["t0", "state", "other"]);
+    assert_eq!(names(&graph.outputs)[1..], ["state next"]);
+    let values = [vec![1.0, 2.0], vec![3.0, 4.0], vec![0.5, 0.25]];
+    let outputs = float::run(&graph, &values, &mut |_, _| {}).unwrap();
+    assert_eq!(outputs, [vec![3.5, 11.75], vec![4.0, 6.0]]);
+    let unknown = model.add("READ_VARIABLE", &[x], &[], real(&[1, 2]));
+    let error = read(&model.bytes(unknown)).unwrap_err().to_string();
+    assert!(error.contains("READ_VARIABLE has no variable"), "{error}");
 }
 
 /// The values of the only output, for one input; both in TFLite's order.
