@@ -4,7 +4,7 @@
 //!
 //! The stride of a stage's first block is in its 3 x 3 convolution, as in the form that libraries ship.
 
-use nvdla_compiler::options::Options;
+use nvdla_compiler::options::{Optimize, Options};
 use nvdla_compiler::pipeline::compile;
 use nvdla_compiler::Error;
 use nvdla_uapi::config::Config;
@@ -16,8 +16,17 @@ const LARGEST: f32 = 6.0;
 
 /// The loadable, in int8.
 pub fn loadable(config: &'static Config) -> Result<Vec<u8>, Error> {
+    optimized(config, Optimize::Time)
+}
+
+/// The loadable with the network's own layers, each as a whole.
+pub fn layers(config: &'static Config) -> Result<Vec<u8>, Error> {
+    optimized(config, Optimize::Size)
+}
+
+fn optimized(config: &'static Config, optimize: Optimize) -> Result<Vec<u8>, Error> {
     let graph = zoo::graph("resnet50", 224).map_err(Error::Network)?;
-    let options = Options { inputs: vec![Some(zoo::preprocess())], ..Options::new(config) };
+    let options = Options { inputs: vec![Some(zoo::preprocess())], optimize, ..Options::new(config) };
     Ok(compile(&graph, &zoo::uniform(&graph, LARGEST), &options)?.loadable)
 }
 

@@ -13,7 +13,7 @@ use nvdla_compiler::float;
 use nvdla_compiler::import::model::{Model, Options};
 use nvdla_compiler::ir::{Color, Preprocess, TensorId};
 use nvdla_compiler::net::step::Kind;
-use nvdla_compiler::options::Bytes;
+use nvdla_compiler::options::{Bytes, Shares};
 use nvdla_compiler::output::compiled::Compiled;
 use nvdla_compiler::quantize::{image_value, Granularity};
 use nvdla_runtime::device::ModelDevice;
@@ -41,7 +41,7 @@ fn table_of_scales() -> String {
 /// As the command in the example's README.
 fn compiler(config: &'static Config) -> Compiler {
     let preprocess = Preprocess { std: vec![255.0], color: Color::Gray, ..Preprocess::default() };
-    Compiler::new(config).preprocess(preprocess)
+    Compiler::new(config).preprocess(preprocess).shares(Shares::Int8)
 }
 
 fn compiled(config: &'static Config, granularity: Granularity) -> Compiled {

@@ -157,6 +157,9 @@ pub struct Arguments {
     /// it reduces accuracy]
     #[arg(long, value_enum, value_name = "WHEN")]
     pub winograd: Option<Winograds>,
+    /// What the results of a softmax are that are outputs of an int8 network
+    #[arg(long, value_enum, value_name = "AS", default_value_t = Softmax::Half)]
+    pub softmax: Softmax,
     /// What the loadable is optimized for
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Goal::Time)]
     pub optimize: Goal,
@@ -204,6 +207,14 @@ pub enum Winograds {
     Faster,
     /// Wherever it is possible
     Always,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Softmax {
+    /// Numbers in half precision
+    Half,
+    /// Integers in steps of 1/127, which NVIDIA's runtime computes too
+    Int8,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

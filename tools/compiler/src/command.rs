@@ -6,11 +6,11 @@ use std::error::Error;
 use std::path::Path;
 use std::{fmt, io};
 
-use nvdla_compiler::arguments::{Arguments, Colors, Goal, Input, Precision, Resizing, Scaling, Winograds};
+use nvdla_compiler::arguments::{Arguments, Colors, Goal, Input, Precision, Resizing, Scaling, Softmax, Winograds};
 use nvdla_compiler::calibrate::table;
 use nvdla_compiler::compiler::{Compiler, MIXED_SHARE};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
-use nvdla_compiler::options::{Bytes, Optimize, Winograd};
+use nvdla_compiler::options::{Bytes, Optimize, Shares, Winograd};
 use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::files;
 use nvdla_runtime::{program, ErrorKind};
@@ -93,6 +93,10 @@ pub(crate) fn compiler(arguments: &Arguments) -> Result<Compiler, Box<dyn Error>
     if let Some(method) = arguments.method {
         compiler = compiler.method(method);
     }
+    compiler = compiler.shares(match arguments.softmax {
+        Softmax::Half => Shares::Half,
+        Softmax::Int8 => Shares::Int8,
+    });
     if let Some(winograd) = arguments.winograd {
         compiler = compiler.winograd(match winograd {
             Winograds::Never => Winograd::Never,

@@ -39,7 +39,7 @@ use crate::net::dump;
 use crate::net::step::Net;
 use crate::numbers::doubts::{unknown_arguments, unknown_squares};
 use crate::numbers::fp16;
-use crate::options::{Bytes, Optimize, Options, Winograd};
+use crate::options::{Bytes, Optimize, Options, Shares, Winograd};
 use crate::output::compiled::Compiled;
 use crate::pipeline;
 use crate::quantize::Granularity;
@@ -187,6 +187,13 @@ impl Compiler {
     #[must_use]
     pub fn bytes(mut self, bytes: Bytes) -> Self {
         self.options.bytes = bytes;
+        self
+    }
+
+    /// What the results of a softmax are that are outputs of an int8 network.
+    #[must_use]
+    pub fn shares(mut self, shares: Shares) -> Self {
+        self.options.shares = shares;
         self
     }
 
@@ -431,7 +438,7 @@ impl Compiler {
         let graph = &model.graph;
         let bounds = crate::bounds::bounds(graph, &[]);
         let integers = self.options.precision == Precision::Int8;
-        let known = nodes::Known { bounds: &bounds, limited: None, integers };
+        let known = nodes::Known { bounds: &bounds, limited: None, integers, halves: true };
         nodes::build(graph, &Ranges::new(), &known, self.options.config)?;
         // Int8 has a range of each tensor, and its own scale of each constant.
         if integers {

@@ -31,6 +31,8 @@ pub struct Options {
     /// When convolutions run in Winograd's mode. None: in fp16 if it takes less time, and never in int8, where it reduces
     /// accuracy.
     pub winograd: Option<Winograd>,
+    /// In int8, what the results of a softmax are that are outputs of the network.
+    pub shares: Shares,
     /// What the order of operations is chosen for.
     pub optimize: Optimize,
     /// Bytes of the device's SRAM in which tensors may lie, where the configuration has a memory interface for it; 0 for none.
@@ -70,6 +72,7 @@ impl Options {
             inputs: Vec::new(),
             bytes: Bytes::default(),
             winograd: None,
+            shares: Shares::default(),
             optimize: Optimize::default(),
             sram: 0,
             conditions: Conditions::default(),
@@ -105,6 +108,16 @@ impl Bytes {
             Self::Eight | Self::Half => f32::from(byte),
         }
     }
+}
+
+/// What the results of a softmax are that are outputs of an int8 network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shares {
+    /// Numbers in half precision.
+    #[default]
+    Half,
+    /// Integers in steps of 1/127. NVIDIA's runtime computes only these.
+    Int8,
 }
 
 /// When convolutions run in Winograd's mode, if the configuration has it.

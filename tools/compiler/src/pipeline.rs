@@ -3,7 +3,7 @@
 //! The order of the passes: from a graph to a loadable.
 //!
 //! ```text
-//! Graph, Ranges ─masks, roots, separable, strided→ Graph ─build→ Net ─siblings, fuse, crop, inputs, widen→ Net ─place→ Placed ─scales→ Scales
+//! Graph, Ranges ─masks, roots, separable, strided→ Graph ─build→ Net ─siblings, fuse, crop, inputs, widen→ Net ─place, shares→ Placed ─scales→ Scales
 //!   ─numbers→ Numbers ─lower(bands)→ Program ─fly, pictures, prefetch→ Program ─plan→ Planned ─check, emit→ bytes, Report
 //! ```
 //!
@@ -26,7 +26,7 @@ use crate::net::verify::verify;
 use crate::numbers::doubts::doubts;
 use crate::numbers::fp16;
 use crate::numbers::quantizer::{Numbers, Quantizer};
-use crate::options::{Optimize, Options, Winograd};
+use crate::options::{Optimize, Options, Shares, Winograd};
 use crate::output::compiled::{Compiled, Lowered};
 use crate::output::layout::{Layout, Stored};
 use crate::output::loadable;
@@ -40,6 +40,7 @@ use crate::passes::place::place;
 use crate::passes::roots;
 use crate::passes::scales::{scales, unsaturated};
 use crate::passes::separable;
+use crate::passes::shares::shares;
 use crate::passes::siblings::siblings;
 use crate::passes::strided;
 use crate::passes::widen::widen;
@@ -129,7 +130,8 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
     let mut limited = HashSet::new();
     let (placed, given, copies, scales) = loop {
         let all = !integers || !options.wide.is_empty();
-        let known = Known { bounds: &bounds, limited: (!all).then_some(&limited), integers };
+        let halves = options.shares == Shares::Half;
+        let known = Known { bounds: &bounds, limited: (!all).then_some(&limited), integers, halves };
         let mut passes = Passes { config, precision, observe: &mut *observe };
         let mut net = passes.first(graph, ranges, &known)?;
         // Before the sums join a convolution, and once more because each joined step stands where its last part stood.
@@ -143,7 +145,10 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
         let chosen = options.wide.iter().map(|id| id.0).collect();
         let wide = |id| given.images.contains_key(&id);
         let copies = passes.run("widen", &mut net, |net| widen(net, &chosen, wide, &given.inputs));
-        let placed = place(net, config, precision, &given.images)?;
+        let mut placed = place(net, config, precision, &given.images)?;
+        if integers && options.shares == Shares::Half {
+            shares(&mut placed.net);
+        }
         passes.after("place", &placed.net);
 
         graph.budget.check().map_err(Error::Network)?;

@@ -48,19 +48,24 @@ const TURNS: usize = 3;
 struct Network {
     name: String,
     loadable: Loadable,
+    /// The same network with an operation per layer, if the loadable's operations are not the network's layers.
+    plain: Option<Loadable>,
     config: &'static Config,
 }
 
 fn networks(wanted: impl Fn(&str) -> bool) -> Result<Vec<Network>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let own = |make: fn(_) -> Result<Vec<u8>, _>| {
+        let bytes = make(&NV_FULL).map_err(|error| error.to_string())?;
+        Loadable::from_bytes(bytes).map_err(|error| error.to_string())
+    };
     let open = |path: &Path| Loadable::open(path).map_err(|error| format!("{}: {error}", path.display()));
     let mut found = Vec::new();
     if wanted("lenet (ours)") {
         found.push(("lenet (ours)".to_string(), open(&root.join("examples/lenet/lenet.nvdla"))?));
     }
     if wanted("resnet50 (ours)") {
-        let bytes = resnet::loadable(&NV_FULL).map_err(|error| error.to_string())?;
-        found.push(("resnet50 (ours)".to_string(), Loadable::from_bytes(bytes).map_err(|error| error.to_string())?));
+        found.push(("resnet50 (ours)".to_string(), own(resnet::loadable)?));
     }
     let reference = std::env::var_os("NVDLA_REFERENCE").map_or_else(|| root.join("../shared/nvdla"), PathBuf::from);
     for name in REFERENCE.into_iter().filter(|name| wanted(name)) {
@@ -70,10 +75,14 @@ fn networks(wanted: impl Fn(&str) -> bool) -> Result<Vec<Network>, String> {
         }
     }
     let network = |(name, loadable)| {
-        let config = if name == "resnet50 (ours)" { &NV_FULL } else { recognise(&loadable).config };
-        Network { name, loadable, config }
+        let (config, plain) = if name == "resnet50 (ours)" {
+            (&NV_FULL, Some(own(resnet::layers)?))
+        } else {
+            (recognise(&loadable).config, None)
+        };
+        Ok(Network { name, loadable, plain, config })
     };
-    Ok(found.into_iter().map(network).collect())
+    found.into_iter().map(network).collect()
 }
 
 /// Python with ONNX Runtime, which is installed if it is missing.
@@ -105,7 +114,7 @@ fn python() -> Result<PathBuf, String> {
 
 /// ONNX Runtime's times of a network, as `tools/peers/peers.py` prints them.
 fn peer(python: &Path, network: &Network, threads: &[usize]) -> Result<Value, String> {
-    let layers = export::export(&network.name, &network.loadable)?;
+    let layers = export::export(&network.name, network.plain.as_ref().unwrap_or(&network.loadable))?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/peers/peers.py");
     let mut command = Command::new(python);
     command.arg(script).args(threads.iter().map(ToString::to_string)).stdin(Stdio::piped()).stdout(Stdio::piped());

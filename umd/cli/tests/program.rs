@@ -614,7 +614,8 @@ fn a_picture_is_read_in_all_eight_bits_where_the_loadable_says_so() {
     let compiler = Compiler::new(&nvdla_uapi::config::NV_SMALL)
         .preprocess(preprocess)
         .table(fs::read_to_string(example("lenet.scales.json")).unwrap())
-        .bytes(nvdla_compiler::options::Bytes::Eight);
+        .bytes(nvdla_compiler::options::Bytes::Eight)
+        .shares(nvdla_compiler::options::Shares::Int8);
     let folder = Folder::new();
     folder.write("net.nvdla", &compiler.compile(&model).unwrap().loadable);
     let run = |input: &[&str]| {

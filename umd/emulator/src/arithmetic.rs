@@ -86,7 +86,8 @@ impl Power {
     }
 }
 
-/// e^x divided by the sum of e^x of all channels; the greatest x is subtracted from each x first.
+/// e^x divided by the sum of e^x of all channels; the greatest x is subtracted from each x first. An int8 source may have its
+/// results in half precision.
 pub(super) struct Softmax {
     scales: Scales,
 }
@@ -106,6 +107,7 @@ impl Softmax {
         watch: &mut dyn FnMut(usize) -> Result<(), Stop>,
     ) -> Result<(), Stopped> {
         let format = source.format();
+        let exact = destination.format() != format;
         let mut atom = Atom::default();
         for (y, x) in source.pixels() {
             let mut greatest = f32::NEG_INFINITY;
@@ -113,7 +115,7 @@ impl Softmax {
                 let bytes = source.read(memory, (surface, y, x), &mut atom)?;
                 watch(bytes.len()).map_err(Stopped::Watch)?;
                 for element in elements(format, bytes) {
-                    let value = self.value(format, element);
+                    let value = self.value(format, exact, element);
                     if value > greatest {
                         greatest = value;
                     }
@@ -122,31 +124,39 @@ impl Softmax {
             let mut sum = 0.0;
             for surface in source.surfaces() {
                 for element in elements(format, source.read(memory, (surface, y, x), &mut atom)?) {
-                    sum += F::exp(self.value(format, element) - greatest);
+                    sum += F::exp(self.value(format, exact, element) - greatest);
                 }
             }
             for surface in source.surfaces() {
                 let bytes = source.read(memory, (surface, y, x), &mut atom)?;
-                for element in elements(format, bytes) {
-                    let result = F::exp(self.value(format, element) - greatest) / sum;
-                    if format == Format::Fp16 {
+                for (channel, element) in source.channels(surface).zip(elements(format, bytes)) {
+                    let result = F::exp(self.value(format, exact, element) - greatest) / sum;
+                    if exact {
+                        destination.write_half(memory, (channel, y, x), half::from_f32(result))?;
+                    } else if format == Format::Fp16 {
                         write_half(element, result);
                     } else {
                         element[0] = saturate(half::to_f32(half::from_f32(result)) / self.scales.output);
                     }
                 }
-                destination.write(memory, (surface, y, x), bytes)?;
+                if !exact {
+                    destination.write(memory, (surface, y, x), bytes)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// The value of an element. An int8 value is converted to half precision.
-    fn value(&self, format: Format, element: &[u8]) -> f32 {
+    /// The value of an element. An int8 value is converted to half precision, unless the results are in half precision.
+    fn value(&self, format: Format, exact: bool, element: &[u8]) -> f32 {
         if format == Format::Fp16 {
-            read_half(element)
+            return read_half(element);
+        }
+        let value = f32::from(element[0] as i8) * self.scales.input;
+        if exact {
+            value
         } else {
-            half::to_f32(half::from_f32(f32::from(element[0] as i8) * self.scales.input))
+            half::to_f32(half::from_f32(value))
         }
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! The results equal those of NVIDIA's runtime bit for bit: single precision inside, sums in the same order, half precision
 //! rounded as in [`half`], int8 scaled by the operation's factors, clamped, and truncated towards zero. NVIDIA's runtime
-//! computes only the first pixel of a softmax; this crate computes all. Source: nvdla/sw, `umd/core/src/runtime/Emulator.cpp`.
+//! computes only the first pixel of a softmax; this crate computes all. A softmax of int8 may have its results in half precision,
+//! which NVIDIA's runtime refuses; its input is then not rounded to half precision. Source: nvdla/sw, `umd/core/src/runtime/Emulator.cpp`.
 //! [`nvdla_uapi::emu`] has the descriptors.
 //!
 //! A task is given as a [`Memory`], which contains what its address list makes accessible. Nothing outside is accessed. A
@@ -20,7 +21,7 @@ mod memory;
 mod surface;
 
 use nvdla_uapi::emu::{
-    Buffer, Form, Kind, Network, Operation, BUFFERS_SIZE, BUFFER_SIZE, NETWORK_SIZE, OPERATION_SIZE,
+    Buffer, Form, Format, Kind, Network, Operation, BUFFERS_SIZE, BUFFER_SIZE, NETWORK_SIZE, OPERATION_SIZE,
 };
 use surface::Surface;
 
@@ -145,7 +146,9 @@ impl Task {
         let check = |side, buffer: Buffer| Surface::new(memory, side, number, name, buffer);
         let (from, to) = (check("the source", source)?, check("the destination", destination)?);
         let shapes = [Shape::of(&source), Shape::of(&destination)];
-        if shapes[0] != shapes[1] {
+        let as_half = Shape { format: Format::Fp16, ..shapes[0] };
+        let fits = shapes[0] == shapes[1] || matches!(operation.kind, Kind::Softmax { .. }) && as_half == shapes[1];
+        if !fits {
             return Err(Error::Mismatch { operation: number, name, shapes });
         }
         Ok(Step { operation, source: from, destination: to })

@@ -11,6 +11,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use super::caller::Stop;
 use super::error::Error;
+use super::half;
 use super::memory::Memory;
 
 /// A surface inside its memory.
@@ -89,6 +90,11 @@ impl Surface {
         0..self.cube.surfaces()
     }
 
+    /// The channels of a surface.
+    pub(super) fn channels(&self, surface: u32) -> Range<u32> {
+        self.cube.channels_of(surface)
+    }
+
     /// The line and the column of each pixel.
     pub(super) fn pixels(&self) -> impl Iterator<Item = (u16, u16)> {
         let (height, width) = (self.buffer.height, self.buffer.width);
@@ -126,6 +132,19 @@ impl Surface {
         let offset = self.offset(place);
         let written = memory.write(self.buffer.address_index.into(), offset, bytes);
         written.then_some(()).ok_or_else(|| self.outside(offset, bytes))
+    }
+
+    /// Writes an element in half precision.
+    pub(super) fn write_half<M: Memory + ?Sized>(
+        &self,
+        memory: &mut M,
+        (channel, y, x): (u32, u16, u16),
+        value: half::f16,
+    ) -> Result<(), Stopped> {
+        let offset = u64::from(self.buffer.address_offset) + self.cube.element_offset(channel, y.into(), x.into());
+        let bytes = value.to_le_bytes();
+        let written = memory.write(self.buffer.address_index.into(), offset, &bytes);
+        written.then_some(()).ok_or_else(|| self.outside(offset, &bytes))
     }
 
     fn outside(&self, offset: u64, bytes: &[u8]) -> Stopped {

@@ -78,6 +78,39 @@ fn power_reaches_every_element_and_nothing_else() {
     }
 }
 
+/// An int8 softmax with results in half precision: plain loops in double precision agree to the last bits.
+#[test]
+fn softmax_of_integers_in_half_precision() {
+    let shape = [37, 2, 3];
+    for format in [Format::Int8, Format::Int8x8] {
+        let (source, destination) = (buffer(3, format, shape), buffer(4, Format::Fp16, shape));
+        let data: Vec<u8> = (0..8192_u32).map(|n| (n * 31 % 251) as u8).collect();
+        let mut memory = task(operation(Kind::Softmax { axis: 1 }), source, destination, data);
+        run(memory.as_mut_slice()).unwrap();
+        let mut rest = vec![0xee; 8192];
+        for (y, x) in (0..2).flat_map(|y| (0..3).map(move |x| (y, x))) {
+            let real: Vec<f64> =
+                (0..37).map(|c| (f64::from(memory[3][offset(&source, c, y, x)] as i8) * 0.05).exp()).collect();
+            let sum: f64 = real.iter().sum();
+            for (c, real) in real.iter().enumerate() {
+                let at = offset(&destination, c, y, x);
+                let bytes = [memory[4][at], memory[4][at + 1]];
+                rest[at..at + 2].copy_from_slice(&bytes);
+                let found = f64::from(half::to_f32(half::f16::from_le_bytes(bytes)));
+                assert!((found / (real / sum) - 1.0).abs() < 1e-3 || found < 1e-4, "{format:?} {c} {y} {x}: {found}");
+            }
+        }
+        assert!(memory[4] == rest, "{format:?}: bytes between the elements were changed");
+    }
+    let mut memory =
+        task(operation(SQUARE), buffer(3, Format::Int8, shape), buffer(4, Format::Fp16, shape), vec![0; 8192]);
+    assert!(matches!(run(memory.as_mut_slice()), Err(Error::Mismatch { .. })));
+    let kind = Kind::Softmax { axis: 1 };
+    let mut memory =
+        task(operation(kind), buffer(3, Format::Fp16, shape), buffer(4, Format::Int8, shape), vec![0; 8192]);
+    assert!(matches!(run(memory.as_mut_slice()), Err(Error::Mismatch { .. })));
+}
+
 #[test]
 fn softmax_of_every_pixel() {
     let shape = [40, 2, 3];

@@ -10,7 +10,7 @@ use nvdla_compiler::compiler::{Calibrated, Compiler, MIXED_SHARE};
 use nvdla_compiler::evaluate::classes;
 use nvdla_compiler::import::model::{Model, Options};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
-use nvdla_compiler::options::{Bytes, Optimize, Winograd};
+use nvdla_compiler::options::{Bytes, Optimize, Shares, Winograd};
 use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::device::{self, Selection};
 use nvdla_runtime::labels::Labels;
@@ -50,6 +50,7 @@ pub(crate) struct Arguments {
     input: String,
     weights: String,
     winograd: Option<String>,
+    softmax: String,
     optimize: String,
     batch: u32,
     sram: u64,
@@ -117,6 +118,11 @@ fn opened(arguments: &Arguments, cancel: &Cancel) -> Result<(Compiler, Model), F
     if let Some(mode) = &arguments.winograd {
         compiler = compiler.winograd(choice("use of Winograd's mode", mode, &modes)?);
     }
+    compiler = compiler.shares(choice(
+        "form of a softmax's results",
+        &arguments.softmax,
+        &[("half", Shares::Half), ("int8", Shares::Int8)],
+    )?);
     if let Some(path) = &arguments.calibtable {
         let text = table::open(path).map_err(|error| Failure::file(format!("{}: {error}", path.display())))?;
         compiler = compiler.table(text);

@@ -438,7 +438,8 @@ impl Builder<'_> {
         if outer == 1 {
             let [channels, ..] = self.net.tensors[x].shape;
             if channels as usize == shape[axis] {
-                if channels == 2 && self.net.integers {
+                let alone = self.graph.users(node.output).next().is_none() && self.graph.outputs.contains(&node.output);
+                if channels == 2 && self.net.integers && !(alone && self.halves) {
                     return self.softmax_of_two(node);
                 }
                 self.step(node, Kind::Softmax(1), &[x], Vec::new(), output);

@@ -27,6 +27,8 @@ pub(crate) struct Known<'a> {
     pub(crate) limited: Option<&'a HashSet<TensorId>>,
     /// Whether tensors have integers, and not half precision.
     pub(crate) integers: bool,
+    /// Whether the results of a softmax that only the user reads are in half precision all the same.
+    pub(crate) halves: bool,
 }
 
 /// Converts a graph to steps. The error lists all nodes that cannot be mapped, and all outputs that are constant.
@@ -36,10 +38,10 @@ pub(crate) fn build(
     known: &Known<'_>,
     config: &'static Config,
 ) -> Result<Net, Unreadable> {
-    let Known { bounds, limited, integers } = *known;
+    let Known { bounds, limited, integers, halves } = *known;
     let net = Net::empty(graph, ranges, integers);
     let (left, refusals) = (HashSet::new(), Vec::new());
-    let mut builder = Builder { graph, config, bounds, limited, ranges, net, left, refusals };
+    let mut builder = Builder { graph, config, bounds, limited, halves, ranges, net, left, refusals };
     let live = live(graph);
     let mut refused = vec![false; graph.nodes.len()];
     for (index, node) in graph.nodes.iter().enumerate() {
@@ -108,6 +110,7 @@ impl Net {
             shape: folded(tensor),
             range: ranges.get(ir::TensorId(id)).copied(),
             wide: false,
+            half: false,
         };
         Self {
             tensors: graph.tensors.iter().enumerate().map(tensor).collect(),
@@ -136,6 +139,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) config: &'static Config,
     pub(crate) bounds: &'a [Bounds],
     limited: Option<&'a HashSet<TensorId>>,
+    /// See [`Known`].
+    pub(super) halves: bool,
     /// What is known of the graph's tensors.
     pub(super) ranges: &'a Ranges,
     pub(crate) net: Net,

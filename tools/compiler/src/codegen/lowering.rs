@@ -35,6 +35,12 @@ use crate::target::{Target, LARGEST_EXTENT};
 /// Bits of half precision after the first bit of a number.
 const HALF_FRACTION_BITS: f64 = 10.0;
 
+/// The atoms of half precision as the emulator writes them in an int8 network, on every configuration.
+const HALVES: Atoms = match Atoms::new(32, Precision::Fp16) {
+    Ok(atoms) => atoms,
+    Err(_) => unreachable!(),
+};
+
 /// The state of a lowering.
 #[derive(Clone)]
 pub(crate) struct Lowering<'a> {
@@ -131,7 +137,7 @@ impl Lowering<'_> {
                 (Format::Pixel(format), image.format().channels, line_stride, 0, size)
             } else {
                 let (atoms, own) = (self.program.atoms(), self.atoms(root));
-                let [line, surface] = atoms.packed_strides(width, height);
+                let [line, surface] = own.packed_strides(width, height);
                 let (line_stride, surface_stride) = (narrow(line)?, narrow(surface)?);
                 let lines = feature::View { cube: 0, surface: surface as usize, ..Default::default() };
                 let surfaces = own.surfaces(atoms.filled(channels as usize));
@@ -166,7 +172,10 @@ impl Lowering<'_> {
 
     /// The atoms of a tensor's precision.
     pub(crate) fn atoms(&self, tensor: TensorId) -> Atoms {
-        Atoms::of(self.config, self.placed.net.precision(tensor, self.precision))
+        match self.placed.net.tensors[tensor].half {
+            true => HALVES,
+            false => Atoms::of(self.config, self.placed.net.precision(tensor, self.precision)),
+        }
     }
 
     /// The scales of inputs or outputs, as the user gives and takes them.

@@ -15,7 +15,7 @@ use crate::output::compiled::Lowered;
 use crate::target::PRA_TRUNCATE;
 use nvdla_runtime::half;
 
-/// The integers of every tensor that is computed, channels outermost. `inputs` are in the order of the network's.
+/// The integers of every tensor that is computed, channels outermost; of one in half precision its bits. `inputs` are in the order of the network's.
 ///
 /// # Panics
 /// If `inputs` do not have the sizes of the network's inputs.
@@ -124,11 +124,12 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
                 .collect()
         }
         Kind::Softmax(groups) => {
+            let half = network.net.tensors[step.output].half;
             let [input_scale, output_scale] = [step.inputs[0], step.output].map(|id| network.scales[id].scale as f32);
             let [channels, h, w] = from;
             let each = channels / groups;
             let group = input.chunks_exact((each * h * w) as usize);
-            group.flat_map(|group| softmax(group, [each, h, w], input_scale, output_scale)).collect()
+            group.flat_map(|group| softmax(group, [each, h, w], input_scale, output_scale, half)).collect()
         }
         Kind::Power(power) => {
             let Power { exponent, factor } = *power;
@@ -367,13 +368,15 @@ fn pooled(pool: &Pool, input: &[i16], from: [u32; 3], bits: u32, (c, y, x): (u32
     }
 }
 
-/// The emulator's softmax: half precision input and output, single precision inside, truncated towards zero.
-fn softmax(input: &[i16], shape: [u32; 3], input_scale: f32, output_scale: f32) -> Vec<i16> {
-    let half = |value: f32| half::to_f32(half::from_f32(value));
+/// The emulator's softmax: half precision input and output, single precision inside, truncated towards zero; or the bits of results
+/// in half precision, of an input that is not rounded.
+fn softmax(input: &[i16], shape: [u32; 3], input_scale: f32, output_scale: f32, bits: bool) -> Vec<i16> {
+    let rounded = |value: f32| half::to_f32(half::from_f32(value));
+    let argument = |value: f32| if bits { value } else { rounded(value) };
     let mut out = vec![0; input.len()];
     for (_, y, x) in positions([1, shape[1], shape[2]]) {
         let place = |c| at(shape, c, y, x);
-        let mut real: Vec<f32> = (0..shape[0]).map(|c| half(f32::from(input[place(c)]) * input_scale)).collect();
+        let mut real: Vec<f32> = (0..shape[0]).map(|c| argument(f32::from(input[place(c)]) * input_scale)).collect();
         let most = real.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let mut sum = 0.0;
         for value in &mut real {
@@ -381,7 +384,11 @@ fn softmax(input: &[i16], shape: [u32; 3], input_scale: f32, output_scale: f32) 
             sum += *value;
         }
         for (c, value) in real.iter().enumerate() {
-            out[place(c as u32)] = ((half(value / sum) / output_scale) as i8).into();
+            let share = value / sum;
+            out[place(c as u32)] = match bits {
+                true => half::from_f32(share).to_bits() as i16,
+                false => ((rounded(share) / output_scale) as i8).into(),
+            };
         }
     }
     out

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::step::{Elements, Net, PostOp, Tabulated};
+use super::step::{Elements, Net, PostOp, Tabulated, Tensor};
 
 /// What a post-operation is called.
 fn name(post: &PostOp) -> String {
@@ -51,7 +51,11 @@ pub fn dot(net: &Net) -> String {
         for id in step.reads() {
             let tensor = &net.tensors[id];
             let [c, h, w] = tensor.shape;
-            let bits = if tensor.wide { ", 16 bits" } else { "" };
+            let bits = match tensor {
+                Tensor { wide: true, .. } => ", 16 bits",
+                Tensor { half: true, .. } => ", half precision",
+                _ => "",
+            };
             let from = maker[id].clone().unwrap_or_else(|| format!("tensor{id}"));
             line(format!("{from} -> step{number} [label=\"{id}: {c}x{h}x{w}{bits}\"];"));
         }

@@ -17,6 +17,7 @@ pub(crate) fn net(shapes: &[[u32; 3]], steps: Vec<Step>) -> Net {
         shape,
         range: Some(Range::of(-1.0, 1.0)),
         wide: false,
+        half: false,
     };
     let tensors: Vec<Tensor> = shapes.iter().enumerate().map(tensor).collect();
     Net { inputs: vec![0], outputs: vec![tensors.len() - 1], tensors, steps, within: Vec::new(), integers: false }

@@ -33,6 +33,8 @@ pub struct Tensor {
     pub range: Option<Range>,
     /// In mixed precision, whether its integers have 16 bits. Of an image: those that CDMA makes of its bytes.
     pub wide: bool,
+    /// In an int8 network, whether its elements are in half precision: the emulator writes them, and the user alone reads them.
+    pub half: bool,
 }
 
 impl Tensor {
@@ -506,12 +508,12 @@ impl Net {
         readers
     }
 
-    /// The precision of a tensor. `precision` is that of tensors that are not wide.
+    /// The precision of a tensor. `precision` is that of tensors that have none of their own.
     pub fn precision(&self, tensor: TensorId, precision: Precision) -> Precision {
-        if self.tensors[tensor].wide {
-            Precision::Int16
-        } else {
-            precision
+        match self.tensors[tensor] {
+            Tensor { wide: true, .. } => Precision::Int16,
+            Tensor { half: true, .. } => Precision::Fp16,
+            _ => precision,
         }
     }
 
@@ -547,7 +549,7 @@ impl Net {
 
     /// Adds a tensor.
     pub fn tensor(&mut self, name: String, shape: [u32; 3], range: Option<Range>) -> TensorId {
-        self.tensors.push(Tensor { name, shape, range, wide: false });
+        self.tensors.push(Tensor { name, shape, range, wide: false, half: false });
         self.tensors.len() - 1
     }
 }

@@ -195,7 +195,7 @@ impl<'a> Emitter<'a> {
             Format::Feature => (
                 DataFormat::Ncxhwx,
                 DataCategory::Feature,
-                self.feature_format(),
+                if data_type == DataType::Half { PixelFormat::FEATURE } else { self.feature_format() },
                 [element, surface.line_stride, surface.surface_stride, 0, 0, 0, 0, 0],
             ),
             Format::Pixel(format) => (
@@ -425,9 +425,11 @@ impl<'a> Emitter<'a> {
 
     fn emulated_buffer(&self, step: usize, cube: &Cube) -> Result<emu::Buffer, Error> {
         let layer = &self.program.steps[step].tensor;
-        let format = match (self.program.precision, self.program.config.memory_atomic) {
+        let precision = cube.buffer().map_or(self.program.precision, |id| self.program.buffers[id].precision);
+        let half = precision == Precision::Fp16 && self.program.precision != precision;
+        let format = match (precision, self.program.config.memory_atomic) {
             (Precision::Int8, 32) => emu::Format::Int8,
-            (Precision::Fp16, 32) => emu::Format::Fp16,
+            (Precision::Fp16, atom) if atom == 32 || half => emu::Format::Fp16,
             (Precision::Int8, 8 | HALVED_ATOM) => emu::Format::Int8x8,
             (_, other) => {
                 let reason = format!("the emulator has no format with atoms of {other} bytes");
@@ -447,7 +449,7 @@ impl<'a> Emitter<'a> {
             line_stride: cube.line_stride,
             surface_stride: cube.surface_stride,
         };
-        if self.program.config.memory_atomic == HALVED_ATOM {
+        if self.program.config.memory_atomic == HALVED_ATOM && !half {
             return halved(buffer).ok_or_else(|| {
                 let Cube { channels, height, width, .. } = cube;
                 let reason = format!(

@@ -12,6 +12,7 @@ pub mod place;
 pub(crate) mod roots;
 pub mod scales;
 pub(crate) mod separable;
+pub(crate) mod shares;
 pub(crate) mod siblings;
 pub mod strided;
 pub mod widen;

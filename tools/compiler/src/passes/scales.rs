@@ -161,6 +161,9 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
         }
     }
     let scale = |(id, tensor): (usize, &Tensor)| {
+        if tensor.half {
+            return Ok(Scale { scale: 1.0, zero: 0 });
+        }
         let root = groups.root(id);
         // The bytes of a picture have their own scale and zero, and not those of the quantized tensor that they become.
         if let Some(scale) = inputs.fixed(id).filter(|_| tensor.range.is_some_and(|range| range.given)) {

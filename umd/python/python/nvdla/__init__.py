@@ -145,6 +145,7 @@ def _arguments(
     input: Literal["i8", "u8"] = "i8",
     weights: Literal["kernel", "layer"] = "kernel",
     winograd: Literal["never", "faster", "always"] | None = None,
+    softmax: Literal["half", "int8"] = "half",
     optimize: Literal["time", "size", "memory"] = "time",
     sram: int = 0,
     batch: int = 1,
@@ -169,7 +170,7 @@ def _arguments(
 
     return {
         **read(os.fspath, "model", "calibtable"),
-        **read(_text, "config", "precision", "method", "color", "resize", "input", "weights", "winograd", "optimize"),
+        **read(_text, "config", "precision", "method", "color", "resize", "input", "weights", "winograd", "softmax", "optimize"),
         **read(float, "mixed_layers", "clock", "bandwidth", "sram_bandwidth", "register_write"),
         **read(operator.index, "sram", "batch", "latency"),
         **read(_names, "inputs", "outputs"),
@@ -194,6 +195,7 @@ def compile(model: Path, config: str, *, calibrate: Samples | None = None, **opt
     resize, input       how calibration pictures of another size are fitted ("stretch", "crop"); whether an int8 network reads 7
                         or 8 bits of a picture's bytes ("i8", "u8")
     weights, winograd   "kernel" or "layer"; "never", "faster" or "always"
+    softmax             the results of a softmax that are outputs of an int8 network: "half", or "int8" for NVIDIA's runtime
     optimize, sram      "time", "size" or "memory"; the size of the device's SRAM in bytes
     batch               pictures per run: inputs and outputs of the loadable have that many, and the weights are read once for several
     clock, bandwidth    the board by which times are estimated: MHz; GB/s of DRAM. Also sram_bandwidth in GB/s, latency in cycles and
