@@ -172,9 +172,11 @@ impl Lowering<'_> {
 
     /// The atoms of a tensor's precision.
     pub(crate) fn atoms(&self, tensor: TensorId) -> Atoms {
-        match self.placed.net.tensors[tensor].half {
-            true => HALVES,
-            false => Atoms::of(self.config, self.placed.net.precision(tensor, self.precision)),
+        let net = &self.placed.net;
+        if net.tensors[tensor].half {
+            HALVES
+        } else {
+            Atoms::of(self.config, net.precision(tensor, self.precision))
         }
     }
 

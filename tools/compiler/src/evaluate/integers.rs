@@ -385,9 +385,10 @@ fn softmax(input: &[i16], shape: [u32; 3], input_scale: f32, output_scale: f32, 
         }
         for (c, value) in real.iter().enumerate() {
             let share = value / sum;
-            out[place(c as u32)] = match bits {
-                true => half::from_f32(share).to_bits() as i16,
-                false => ((rounded(share) / output_scale) as i8).into(),
+            out[place(c as u32)] = if bits {
+                half::from_f32(share).to_bits() as i16
+            } else {
+                ((rounded(share) / output_scale) as i8).into()
             };
         }
     }

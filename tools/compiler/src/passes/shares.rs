@@ -24,7 +24,9 @@ pub(crate) fn shares(net: &mut Net) {
             chosen.extend(names);
         }
     }
-    chosen.iter().for_each(|&id| net.tensors[id].half = true);
+    for id in chosen {
+        net.tensors[id].half = true;
+    }
 }
 
 /// Whether a step only gives its input another name.
