@@ -53,12 +53,14 @@ struct Network {
     config: &'static Config,
 }
 
+/// A loadable that is compiled for nv_full.
+fn own<E: ToString>(make: fn(&'static Config) -> Result<Vec<u8>, E>) -> Result<Loadable, String> {
+    let bytes = make(&NV_FULL).map_err(|error| error.to_string())?;
+    Loadable::from_bytes(bytes).map_err(|error| error.to_string())
+}
+
 fn networks(wanted: impl Fn(&str) -> bool) -> Result<Vec<Network>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let own = |make: fn(_) -> Result<Vec<u8>, _>| {
-        let bytes = make(&NV_FULL).map_err(|error| error.to_string())?;
-        Loadable::from_bytes(bytes).map_err(|error| error.to_string())
-    };
     let open = |path: &Path| Loadable::open(path).map_err(|error| format!("{}: {error}", path.display()));
     let mut found = Vec::new();
     if wanted("lenet (ours)") {
