@@ -15,10 +15,11 @@ use std::process::Command;
 use anyhow::{bail, ensure, Context, Result};
 use clap::ValueEnum;
 
+use crate::cache;
 use crate::command::{output, run};
 use crate::vm::{self, Arch};
 
-/// The version of cargo-deb that is installed if there is none.
+/// The version of cargo-deb, which is built once per machine.
 const CARGO_DEB: &str = "3.8.0";
 /// What builds the wheel, and what links it for other distributions.
 const MATURIN: &str = "maturin>=1.16,<2";
@@ -59,7 +60,7 @@ pub(crate) struct Arguments {
 enum Kind {
     /// The Python wheels
     Wheel,
-    /// Debian packages. The wheel of the runtime is built too, linked as they are: python3-nvdla has its files
+    /// Debian packages. The wheel of the runtime is built for python3-nvdla, which has its files, and is no package
     Deb,
 }
 
@@ -86,12 +87,14 @@ pub(crate) fn build(arguments: &Arguments) -> Result<u8> {
         vm::require_cross(arch)?;
     }
     fs::create_dir_all(&build.out)?;
-    build.remove_old()?;
+    build.remove_old(arguments.only)?;
     build.tools()?;
     let wheel = build.wheel()?;
-    let mut packages = vec![wheel.clone()];
+    let mut packages = Vec::new();
     if arguments.only != Some(Kind::Deb) {
-        packages.push(build.provider()?.trim().into());
+        let place = build.out.join(wheel.file_name().context("a wheel has a name")?);
+        fs::copy(&wheel, &place)?;
+        packages.extend([place, build.provider()?.trim().into()]);
     }
     if arguments.only != Some(Kind::Wheel) {
         packages.extend(build.debian(&wheel)?.into_iter().map(PathBuf::from));
@@ -116,14 +119,11 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Removes the packages of an earlier build.
-    fn remove_old(&self) -> Result<()> {
-        let machine = self.arch.triple().split('-').next().unwrap_or_default().trim_end_matches("gc");
-        let endings = [format!("_{}.deb", self.arch.debian()), format!("_{machine}.whl")];
-        for old in files(&self.out, "deb")?.into_iter().chain(files(&self.out, "whl")?) {
-            if endings.iter().any(|ending| old.to_string_lossy().ends_with(ending)) {
-                fs::remove_file(old)?;
-            }
+    /// Removes the packages of an earlier build that this build makes anew, which are those of one kind with `--only`.
+    fn remove_old(&self, only: Option<Kind>) -> Result<()> {
+        let old = files(&self.out, "deb")?.into_iter().chain(files(&self.out, "whl")?);
+        for package in old.filter(|path| is_made_anew(path, only, self.arch)) {
+            fs::remove_file(package)?;
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Build<'_> {
         target.join(if self.profile == "dev" { "debug" } else { self.profile })
     }
 
-    /// Builds the wheel of the runtime and the compiler.
+    /// Builds the wheel of the runtime and the compiler in the folder of the stage.
     fn wheel(&self) -> Result<PathBuf> {
         let folder = self.stage.join("wheel");
         let _ = fs::remove_dir_all(&folder);
@@ -197,10 +197,7 @@ impl Build<'_> {
             .arg(self.root.join("umd/python/Cargo.toml"))
             .arg("--out")
             .arg(&folder))?;
-        let wheel = files(&folder, "whl")?.pop().context("maturin has written no wheel")?;
-        let place = self.out.join(wheel.file_name().context("a wheel has a name")?);
-        fs::copy(&wheel, &place)?;
-        Ok(place)
+        files(&folder, "whl")?.pop().context("maturin has written no wheel")
     }
 
     /// Builds the wheel of ONNX Runtime's provider, and returns its name.
@@ -264,12 +261,12 @@ impl Build<'_> {
         run(Command::new(&strip).arg("--strip-unneeded").arg(library))?;
         run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(stage.join("python")))?;
 
-        let tools = stage.join("tools");
-        let cargo_deb = tools.join("bin/cargo-deb");
-        if !cargo_deb.exists() {
+        // Below a folder of its own, because a step waits for others in its folder, such as the build of a kernel.
+        let cargo_deb = cache::step(&format!("tools/cargo-deb-{CARGO_DEB}"), "building cargo-deb", |path| {
             let install = ["install", "--locked", "--quiet", "cargo-deb", "--version", CARGO_DEB, "--root"];
-            run(Command::new("cargo").current_dir(root).args(install).arg(&tools))?;
-        }
+            run(Command::new("cargo").current_dir(root).args(install).arg(path).env_remove("CARGO_TARGET_DIR"))
+        })?
+        .join("bin/cargo-deb");
         let mut packages = Vec::new();
         for (name, variant) in DEBIAN {
             let mut command = Command::new(&cargo_deb);
@@ -309,6 +306,14 @@ impl Build<'_> {
     }
 }
 
+/// Whether a file is a package of an architecture that a build makes, of one kind or of both.
+fn is_made_anew(path: &Path, only: Option<Kind>, arch: Arch) -> bool {
+    let machine = arch.triple().split('-').next().unwrap_or_default().trim_end_matches("gc");
+    let endings = [(Kind::Deb, format!("_{}.deb", arch.debian())), (Kind::Wheel, format!("_{machine}.whl"))];
+    let name = path.to_string_lossy();
+    endings.iter().any(|(kind, ending)| only.is_none_or(|only| only == *kind) && name.ends_with(ending))
+}
+
 /// The files of a folder with an extension.
 fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -320,4 +325,22 @@ fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_of_one_kind_leaves_the_packages_of_the_other() {
+        let wheel = Path::new("packages/nvdla-0.1.0-cp310-abi3-manylinux_2_28_x86_64.whl");
+        let deb = Path::new("packages/nvdla_0.1.0-1_amd64.deb");
+        let made = |only| [wheel, deb].map(|path| is_made_anew(path, only, Arch::X86));
+        assert_eq!(made(Some(Kind::Wheel)), [true, false]);
+        assert_eq!(made(Some(Kind::Deb)), [false, true]);
+        assert_eq!(made(None), [true, true]);
+        assert!(!is_made_anew(wheel, None, Arch::Arm64) && !is_made_anew(deb, None, Arch::Arm64));
+        let other = Path::new("packages/nvdla-0.1.0-cp310-abi3-linux_riscv64.whl");
+        assert!(is_made_anew(other, Some(Kind::Wheel), Arch::Riscv));
+    }
 }
