@@ -44,7 +44,8 @@ pub(super) fn access(fd: BorrowedFd<'_>, end: bool) -> io::Result<()> {
     loop {
         // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
         match ioctl::once(|| unsafe { ioctl::dma_buf_sync(fd.as_raw_fd(), &raw const argument) }) {
-            Ok(()) | Err(Errno::ENOTTY) => return Ok(()),
+            // QEMU's user emulation answers ENOSYS in place of ENOTTY if the file is not a dma-buf (7.2 does).
+            Ok(()) | Err(Errno::ENOTTY | Errno::ENOSYS) => return Ok(()),
             Err(Errno::EINTR | Errno::EAGAIN) => {}
             Err(error) => return Err(error.into()),
         }
