@@ -150,7 +150,10 @@ impl Export {
 
     fn convolution(&mut self, op: &ConvOp, surface: &ConvSurface, from: (u16, u64)) -> Result<Value, String> {
         let input = self.find(from, &surface.src_data)?;
-        let from = self.regions.iter().find(|region| region.name == input).map(|region| region.shape);
+        let region = self.regions.iter().find(|region| region.name == input);
+        let from = region.map(|region| region.shape);
+        // A larger line stride leaves lines out.
+        let lines = region.map_or(1, |region| u64::from(surface.src_data.line_stride) / region.line.max(1)).max(1);
         let channels: u32 = surface.src_data.channel.into();
         // For an image, the columns have become channels; for Winograd, the kernels are larger.
         let window = match (op.data_format, op.conv_mode) {
@@ -164,7 +167,7 @@ impl Export {
             "kernels": surface.dst_data.channel,
             "channels": channels,
             "kernel_shape": window,
-            "strides": [op.conv_stride_y.max(1), op.conv_stride_x.max(1)],
+            "strides": [u64::from(op.conv_stride_y.max(1)) * lines, u64::from(op.conv_stride_x.max(1))],
             "dilations": [op.dilation_y.max(1), op.dilation_x.max(1)],
             "before": [op.pad_y_top, op.pad_x_left],
             "from": from.unwrap_or(shape(&surface.src_data)),
@@ -273,10 +276,12 @@ impl Export {
             return Ok(name);
         }
         let here = self.regions.iter().filter(|region| region.memory == memory);
-        // The tensor, or some of its lines, or its first columns: those that no window reads can be left out.
+        // The tensor, or some of its lines, each or every second one, or its first columns: those that no window reads can be left
+        // out.
         if let Some(region) = here.clone().find(|region| {
             let [c, h, w] = region.shape;
-            (c, region.line) == (channels, line)
+            (c, region.surface) == (channels, surface)
+                && line.checked_rem(region.line) == Some(0)
                 && width <= w
                 && (region.start..region.start + u64::from(h) * line).contains(&start)
         }) {
