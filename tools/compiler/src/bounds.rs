@@ -10,7 +10,8 @@ use crate::ir::{Binary, Graph, Op, PadMode, Padding, PoolKind, Preprocess, Resiz
 /// The least and the greatest value of a tensor; infinite where nothing is known.
 pub type Bounds = (f32, f32);
 
-const UNKNOWN: Bounds = (f32::NEG_INFINITY, f32::INFINITY);
+/// Nothing is known.
+pub(crate) const UNKNOWN: Bounds = (f32::NEG_INFINITY, f32::INFINITY);
 
 /// The bounds of each tensor of a graph. `inputs` has the preprocessing of each input that is given as a picture's bytes.
 pub fn bounds(graph: &Graph, inputs: &[Option<Preprocess>]) -> Vec<Bounds> {

@@ -28,6 +28,7 @@ use nvdla_estimate::Conditions;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
+use crate::bounds::{self, Bounds};
 use crate::build::nodes;
 use crate::calibrate::{self, samples, table, Measured, Method};
 use crate::evaluate::choice::{self, Form};
@@ -80,6 +81,20 @@ pub enum Error {
     /// The preprocessing does not fit an input.
     #[error("the preprocessing of the input {0:?}: {1}")]
     Preprocess(String, String),
+}
+
+/// The refusal of a node.
+fn refusal(node: &Node, operator: &str, reason: String) -> Refusal {
+    Refusal { node: node.name.clone(), operator: operator.to_owned(), shapes: Vec::new(), reason }
+}
+
+/// The functions that are steep everywhere, of whose arguments nothing is known.
+fn steep(graph: &Graph, ranges: &Ranges, bounds: &[Bounds]) -> Vec<Refusal> {
+    let refused = unknown_arguments(graph, ranges, bounds).map(|(node, unary)| {
+        let reason = format!("nothing is known of the arguments of {}, so no lookup table covers them", unary.name());
+        refusal(node, unary.name(), reason)
+    });
+    refused.collect()
 }
 
 /// A network with the ranges of its activations.
@@ -428,6 +443,19 @@ impl Compiler {
         self.options.precision != Precision::Fp16
     }
 
+    /// The steep functions of whose arguments neither a table of scales nor the model gives the range. In int8 the range would follow
+    /// from those of other tensors, and its steps would be far too large.
+    pub(crate) fn unknown(&self, graph: &Graph) -> Vec<Refusal> {
+        let none = vec![bounds::UNKNOWN; graph.tensors.len()];
+        steep(graph, &self.known(graph), &none)
+    }
+
+    /// The ranges that a table or the model gives.
+    fn known(&self, graph: &Graph) -> Ranges {
+        let given = self.table.as_deref().and_then(|text| table::read(text, graph).ok());
+        given.unwrap_or_else(|| calibrate::of_model(graph))
+    }
+
     /// Finds all nodes that have no steps in the configuration, steep functions of whose arguments nothing is known, and factors beyond
     /// half precision. Compiling may still refuse a layer; see [`Self::check`].
     ///
@@ -444,18 +472,8 @@ impl Compiler {
         if integers {
             return Ok(());
         }
-        let ranges = self.table.as_deref().and_then(|text| table::read(text, graph).ok()).unwrap_or_default();
-        let refusal = |node: &Node, operator: &str, reason: String| Refusal {
-            node: node.name.clone(),
-            operator: operator.to_owned(),
-            shapes: Vec::new(),
-            reason,
-        };
-        let unknown = unknown_arguments(graph, &ranges, &bounds).map(|(node, unary)| {
-            let reason =
-                format!("nothing is known of the arguments of {}, so no lookup table covers them", unary.name());
-            refusal(node, unary.name(), reason)
-        });
+        let ranges = self.known(graph);
+        let unknown = steep(graph, &ranges, &bounds);
         let large = fp16::large_factors(graph).map(|(node, factor)| {
             let greatest = fp16::GREATEST;
             refusal(
@@ -467,7 +485,7 @@ impl Compiler {
         let squares = unknown_squares(graph, &ranges, &bounds).map(|(node, _)| {
             refusal(node, "LRN", "nothing is known of its values, so no lookup table covers their squares".to_owned())
         });
-        let refused: Vec<Refusal> = unknown.chain(large).chain(squares).collect();
+        let refused: Vec<Refusal> = unknown.into_iter().chain(large).chain(squares).collect();
         if refused.is_empty() {
             return Ok(());
         }

@@ -40,7 +40,12 @@ impl<'a> Trial<'a> {
 
     /// Finds the nodes of a group that the configuration cannot compute.
     pub(super) fn check(&self, nodes: &[usize], piece: &Piece) -> Result<(), Failure> {
-        self.compiler.maps(&piece.model).map_err(|unreadable| self.refused(nodes, &unreadable.0))
+        self.compiler.maps(&piece.model).map_err(|unreadable| self.refused(nodes, &unreadable.0))?;
+        let unknown = if self.compiler.has_scales() { self.compiler.unknown(&piece.model.graph) } else { Vec::new() };
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        Err(self.refused(nodes, &unknown))
     }
 
     /// Finds the softmaxes of what a group reads, or of its elements in another order, and the differences from the largest of them, with
