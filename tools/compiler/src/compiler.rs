@@ -53,10 +53,6 @@ const HELD_OUT: usize = 4;
 /// The largest share of the layers that has int16 in mixed precision, if none is given.
 pub const MIXED_SHARE: f64 = 0.25;
 
-/// What the noise of an equalised network counts beside the noise of the model itself. A smaller difference is within the error of a
-/// measurement on a few samples.
-const EQUALISED_NOISE: f64 = 1.0 / 0.9;
-
 /// Why a model cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -359,6 +355,8 @@ impl Compiler {
             return Ok(same(doubted(complete(graph, &given, &all, method), &all)));
         }
         let options = self.options(graph)?;
+        let elements = graph.outputs.iter().map(|&id| graph.shape(id).iter().product::<usize>()).min().unwrap_or(1);
+        let values = (first.len() + second.len()) * elements;
         let judges = [second, first].map(|samples| Judge::new(samples, &options));
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
         let even = equalized.zip(other.equalized(graph));
@@ -369,7 +367,7 @@ impl Compiler {
             name: "equalisation",
             halves: [a, b].map(|(graph, measured)| (graph, measured)),
             given: &none,
-            handicap: EQUALISED_NOISE,
+            handicap: choice::equalised_noise(values),
         });
         let forms: Vec<Form<'_>> = iter::once(own).chain(equal).collect();
         let tell = |name: &str, at: usize| self.progress.tell(name, at, methods.len());

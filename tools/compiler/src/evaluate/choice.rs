@@ -14,6 +14,16 @@ use crate::ir::{Graph, Ranges};
 /// less noise, such as the shares of a softmax that are 1 on all samples, show nothing.
 const LEAST: f64 = 6e-5;
 
+/// What the noise of an equalised network counts, at least, beside the noise of the model itself.
+const EQUALISED_NOISE: f64 = 1.0 / 0.9;
+
+/// What the noise of an equalised network counts if it was measured on that many values of an output. A smaller difference is within the
+/// error of the measurement: the logarithm of the ratio of two sums of `values` squares has a standard deviation of 2 / sqrt(values),
+/// and two of these are certain enough.
+pub fn equalised_noise(values: usize) -> f64 {
+    EQUALISED_NOISE.max((4.0 / (values.max(1) as f64).sqrt()).exp())
+}
+
 /// A form of a network, measured on each half of the samples.
 pub struct Form<'a> {
     /// What is told of it.
@@ -129,6 +139,13 @@ mod tests {
         let choice = chosen(&tried[..2], Method::Entropy);
         assert_eq!((choice.own, choice.equalised), (Method::Mse, None));
         assert_eq!(chosen(&[], Method::Entropy).own, Method::Entropy);
+    }
+
+    /// One value per sample is not enough for a choice, a thousand are.
+    #[test]
+    fn few_values_decide_little() {
+        assert!(equalised_noise(8) > 4.0 && equalised_noise(80) < 1.6);
+        assert!(equalised_noise(8000) < 1.2);
     }
 
     /// With one output it is the least noise.
