@@ -54,9 +54,48 @@ impl fmt::Display for Name {
     }
 }
 
+/// Why a task, or one of its operations, is refused, as errors keep it: with names and values.
+#[cfg(any(MODULE, feature = "texts"))]
+pub type Reason = Why;
+#[cfg(not(any(MODULE, feature = "texts")))]
+pub use number::Reason;
+
+/// The reason as a number, for programs in a small memory. Names and values are not kept, and the code that only they need is
+/// left out.
+#[cfg(not(any(MODULE, feature = "texts")))]
+mod number {
+    use super::Why;
+    use core::fmt;
+
+    /// Why a task, or one of its operations, is refused: the number of a [`Why`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Reason(u8);
+
+    impl Reason {
+        /// As [`Why::code`].
+        pub const fn code(&self) -> u32 {
+            self.0 as u32
+        }
+    }
+
+    impl<T: Into<Why>> From<T> for Reason {
+        #[inline(always)]
+        #[allow(clippy::inline_always)] // as `Why::reason`
+        fn from(why: T) -> Self {
+            Self(why.into().code() as u8)
+        }
+    }
+
+    impl fmt::Display for Reason {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "reason {}", self.0)
+        }
+    }
+}
+
 /// Why a task, or one of its operations, is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum Why {
     /// Bytes are not a valid descriptor.
     Descriptor(desc::Error),
     /// A list ends outside the buffer that its address names.
@@ -279,7 +318,14 @@ pub enum Reason {
     },
 }
 
-impl Reason {
+impl Why {
+    /// This, as errors keep it. Inlined everywhere, so that names and values that errors do not keep are not put together.
+    #[inline(always)]
+    #[allow(clippy::inline_always, clippy::useless_conversion)] // the conversion is one where errors keep a number
+    pub(crate) fn reason(self) -> Reason {
+        self.into()
+    }
+
     /// The number of the reason, which programs get from the driver. Numbers do not change; new reasons get new ones.
     pub const fn code(&self) -> u32 {
         match self {
@@ -320,13 +366,13 @@ impl From<Reason> for Error {
     }
 }
 
-impl From<Refusal> for Reason {
+impl From<Refusal> for Why {
     fn from(refusal: Refusal) -> Self {
         Self::Undefined(refusal)
     }
 }
 
-impl From<desc::Error> for Reason {
+impl From<desc::Error> for Why {
     fn from(error: desc::Error) -> Self {
         Self::Descriptor(error)
     }
@@ -359,7 +405,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Descriptor(error) => error.fmt(f),

@@ -2,7 +2,7 @@
 
 //! An operation as register values, the result of validating its descriptors.
 
-use super::error::{Name, Reason};
+use super::error::{Name, Reason, Why};
 use super::footprint::{self, position, Access, Registers};
 use super::memory::Buffer;
 use crate::uapi::config::Config;
@@ -141,8 +141,8 @@ impl BufferAddress {
     }
 
     /// The refusal of a range that does not lie in the buffer, or is not accessed through its interface.
-    pub(crate) const fn outside(&self, access: &Access) -> Reason {
-        Reason::Footprint { access: *access, index: self.index, buffer: self.buffer }
+    pub(crate) fn outside(&self, access: &Access) -> Reason {
+        Why::Footprint { access: *access, index: self.index, buffer: self.buffer }.reason()
     }
 }
 
@@ -181,7 +181,7 @@ impl<'a> Builder<'a> {
     pub(crate) fn new(config: &'static Config, program: &'a mut Program) -> Result<Self, Reason> {
         let Program::Blocks(image) = program else {
             let (value, why) = (OpType::Bdma as i64, "BDMA has no register groups");
-            return Err(Reason::Invalid { name: Name::new("op_type"), value, why });
+            return Err(Why::Invalid { name: Name::new("op_type"), value, why }.reason());
         };
         let block = Block::Cdma;
         Ok(Self {
@@ -231,7 +231,7 @@ impl<'a> Builder<'a> {
     #[inline(never)]
     fn refuse(&self, register: Register, value: u32) -> Reason {
         let writable = writable(self.config, register);
-        Reason::Register { block: self.block, register, value, writable }
+        Why::Register { block: self.block, register, value, writable }.reason()
     }
 
     /// A surface's DMA address in its two registers.
@@ -273,7 +273,7 @@ impl<'a> Builder<'a> {
     #[inline(never)]
     fn outside(&self, access: &Access) -> Reason {
         // If the access has an address of the image, it left that address's buffer.
-        self.surface_address(access).map_or(Reason::NoBuffer(*access), |place| place.outside(access))
+        self.surface_address(access).map_or(Why::NoBuffer(*access).reason(), |place| place.outside(access))
     }
 }
 
@@ -288,7 +288,7 @@ const fn writable(config: &Config, register: Register) -> u32 {
 /// The word whose `field` holds `value`, if `value` fits.
 pub(crate) fn fit<R: Tied>(field: Field<u32, R>, name: Name, value: u32) -> Result<Word<R>, Reason> {
     if value > field.max() {
-        return Err(Reason::Range { name, value: i64::from(value), minimum: 0, maximum: i64::from(field.max()) });
+        return Err(Why::Range { name, value: i64::from(value), minimum: 0, maximum: i64::from(field.max()) }.reason());
     }
     Ok(code(field, value))
 }
@@ -299,7 +299,7 @@ pub(crate) fn minus_one<R: Tied>(field: Field<u32, R>, name: Name, value: u32) -
         Some(less) if less <= field.max() => Ok(code(field, less)),
         _ => {
             let maximum = i64::from(field.max()) + 1;
-            Err(Reason::Range { name, value: i64::from(value), minimum: 1, maximum })
+            Err(Why::Range { name, value: i64::from(value), minimum: 1, maximum }.reason())
         }
     }
 }
@@ -311,7 +311,7 @@ pub(crate) fn signed<R: Tied>(field: Field<u32, R>, name: Name, value: i32) -> R
     let minimum = -(maximum + 1) / 2;
     let wide = i64::from(value);
     if wide < minimum || wide > maximum {
-        return Err(Reason::Range { name, value: wide, minimum, maximum });
+        return Err(Why::Range { name, value: wide, minimum, maximum }.reason());
     }
     Ok(code(field, value as u32 & field.max()))
 }
@@ -320,7 +320,7 @@ pub(crate) fn signed<R: Tied>(field: Field<u32, R>, name: Name, value: i32) -> R
 pub(crate) fn bits(name: Name, value: i64, bits: u32) -> Result<(), Reason> {
     let maximum = (1 << (bits - 1)) - 1;
     if value < -maximum - 1 || value > maximum {
-        return Err(Reason::Range { name, value, minimum: -maximum - 1, maximum });
+        return Err(Why::Range { name, value, minimum: -maximum - 1, maximum }.reason());
     }
     Ok(())
 }

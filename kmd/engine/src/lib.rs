@@ -40,7 +40,7 @@ mod task;
 mod writes;
 
 pub use self::engine::{Engine, Progress, Submission, SubmitError};
-pub use self::error::{Error, Name, Reason};
+pub use self::error::{Error, Name, Reason, Why};
 pub use self::failure::{Cause, Failure, Running};
 pub use self::hardware::Hardware;
 pub use self::identity::{identify, Identity};

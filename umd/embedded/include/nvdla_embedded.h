@@ -53,11 +53,11 @@ struct nvdla_board {
 
 /* A device, and a network. Their contents are private; they must not be copied or moved. */
 struct nvdla_device {
-	uint64_t private_data[768];
+	uint64_t private_data[656];
 };
 
 struct nvdla_network {
-	uint64_t private_data[256];
+	uint64_t private_data[228];
 };
 
 /**

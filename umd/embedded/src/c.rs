@@ -74,8 +74,8 @@ type CDevice = Device<'static, CBoard>;
 type CNetwork = Network<'static>;
 
 /// `struct nvdla_device` and `struct nvdla_network`: memory for the values of Rust, whose sizes the header must not fall short of.
-const DEVICE_BYTES: usize = 6144;
-const NETWORK_BYTES: usize = 2048;
+const DEVICE_BYTES: usize = 5248;
+const NETWORK_BYTES: usize = 1824;
 
 const _: () = assert!(size_of::<CDevice>() <= DEVICE_BYTES && align_of::<CDevice>() <= 8);
 const _: () = assert!(size_of::<CNetwork>() <= NETWORK_BYTES && align_of::<CNetwork>() <= 8);

@@ -9,7 +9,7 @@
 //! Sources: the assertions of the hardware project's C-model (`cmod/cdma`, `cmod/csc`, `cmod/cacc`, `cmod/pdp` of
 //! `nvdlav1`) and the register manual. Fields are named as in the descriptors.
 
-use super::super::error::{Name, Reason};
+use super::super::error::{Name, Reason, Why};
 use crate::uapi::config::Config;
 use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat, MemoryType, PdpOp, PdpSurface};
 use crate::uapi::layout::feature::Atoms;
@@ -53,7 +53,7 @@ fn mismatch(name: Name, value: u64, other: &'static str, expected: u64) -> Resul
         return Ok(());
     }
     let (value, expected) = (value as i64, i64::try_from(expected).unwrap_or(i64::MAX));
-    Err(Reason::Mismatch { name, value, other, expected })
+    Err(Why::Mismatch { name, value, other, expected }.reason())
 }
 
 fn at_most(name: Name, value: u64, maximum: u64) -> Result<(), Reason> {
@@ -61,7 +61,7 @@ fn at_most(name: Name, value: u64, maximum: u64) -> Result<(), Reason> {
         return Ok(());
     }
     let (value, maximum) = (i64::try_from(value).unwrap_or(i64::MAX), i64::try_from(maximum).unwrap_or(i64::MAX));
-    Err(Reason::Range { name, value, minimum: 0, maximum })
+    Err(Why::Range { name, value, minimum: 0, maximum }.reason())
 }
 
 /// The last position at which the last kernel may end, with all the padding that the registers can hold.
@@ -77,12 +77,12 @@ pub(super) fn convolution(config: &Config, op: &ConvOp, surface: &ConvSurface) -
         (ConvMode::Winograd, DataFormat::Feature) => Mode::Winograd,
         (ConvMode::Winograd, DataFormat::Pixel(_)) => {
             let why = "Winograd convolutions take features, not pixels";
-            return Err(Reason::Invalid { name: Name::new("conv_mode"), value: op.conv_mode as i64, why });
+            return Err(Why::Invalid { name: Name::new("conv_mode"), value: op.conv_mode as i64, why }.reason());
         }
     };
     if op.batch > 1 && mode != Mode::Feature {
         let why = "only direct convolutions of features can be a batch";
-        return Err(Reason::Invalid { name: Name::new("batch"), value: i64::from(op.batch), why });
+        return Err(Why::Invalid { name: Name::new("batch"), value: i64::from(op.batch), why }.reason());
     }
     let convolution = Convolution { config, op, surface, mode };
     convolution.precisions()?;
@@ -119,7 +119,7 @@ impl Convolution<'_> {
         let features = !matches!(self.mode, Mode::Pixel(_));
         if converts && features && (from == Precision::Fp16 || self.mode == Mode::Winograd) {
             let why = "fp16 features and Winograd's are not converted";
-            return Err(Reason::Invalid { name: Name::of("in_cvt", "enable"), value: 1, why });
+            return Err(Why::Invalid { name: Name::of("in_cvt", "enable"), value: 1, why }.reason());
         }
         // Without the converter CDMA passes the bits of a pixel unchanged, so a pixel must not have more bits than CMAC
         // takes.
@@ -132,7 +132,7 @@ impl Convolution<'_> {
             return Ok(());
         }
         let (name, value) = (Name::new("in_precision"), from as i64);
-        Err(Reason::Mismatch { name, value, other: "out_precision", expected: to as i64 })
+        Err(Why::Mismatch { name, value, other: "out_precision", expected: to as i64 }.reason())
     }
 
     fn channels(&self, expected: u16) -> Result<(), Reason> {
@@ -165,7 +165,7 @@ impl Convolution<'_> {
         let format = pixel::Format::new(format);
         if op.pixel_mapping as u32 != 0 {
             let (value, why) = (op.pixel_mapping as i64, "pixels lie in pitch-linear images");
-            return Err(Reason::Invalid { name: Name::new("pixel_mapping"), value, why });
+            return Err(Why::Invalid { name: Name::new("pixel_mapping"), value, why }.reason());
         }
         self.channels(format.channels as u16)?;
         mismatch(Name::new("kernel_width_csc"), op.kernel_width_csc.into(), "the width of an image's kernels", 1)?;
@@ -196,7 +196,7 @@ impl Convolution<'_> {
         {
             if value % (4 * stride) != 0 {
                 let (value, why) = (value as i64, "Winograd's input is whole tiles of 4 by 4 extended elements");
-                return Err(Reason::Invalid { name: Name::new(name), value, why });
+                return Err(Why::Invalid { name: Name::new(name), value, why }.reason());
             }
         }
         mismatch(Name::new("input_width_csc"), op.input_width_csc.into(), "the extended width", width / sx)?;
@@ -212,7 +212,7 @@ impl Convolution<'_> {
         ] {
             if out % 4 != 0 {
                 let (value, why) = (i64::from(out), "Winograd's output is whole tiles of 4 by 4");
-                return Err(Reason::Invalid { name: Name::new(name), value, why });
+                return Err(Why::Invalid { name: Name::new(name), value, why }.reason());
             }
             at_most(Name::new(name), out.into(), u64::from(input).saturating_sub(4))?;
         }
@@ -227,13 +227,13 @@ impl Convolution<'_> {
         }
         let Mode::Pixel(format) = self.mode else {
             let (value, why) = (i64::from(op.post_extension), "only kernels of images are extended");
-            return Err(Reason::Invalid { name: Name::new("post_extension"), value, why });
+            return Err(Why::Invalid { name: Name::new("post_extension"), value, why }.reason());
         };
         let atomic_c = u64::from(self.config.mac_atomic_c);
         at_most(Name::new("kernel_channel_csc"), op.kernel_channel_csc.into(), atomic_c / u64::from(lines))?;
         let [stride, kernel] = [op.conv_stride_x.into(), op.kernel_channel_csc.into()];
         let reach = PostExtension::from_lines(lines)
-            .map_err(|error| Reason::Layout { surface: "weight_data", error })?
+            .map_err(|error| Why::Layout { surface: "weight_data", error }.reason())?
             .reach(stride, pixel::Format::new(format).channels, kernel);
         at_most(Name::new("elements of the lines that post-extension processes at once"), reach.into(), atomic_c)
     }
@@ -248,11 +248,13 @@ impl Convolution<'_> {
         };
         if windows.straddle() {
             let why = "windows of an image lie more than an entry of the convolution buffer apart, and in two entries";
-            return Err(Reason::Invalid { name: Name::new("conv_stride_x"), value: op.conv_stride_x.into(), why });
+            return Err(Why::Invalid { name: Name::new("conv_stride_x"), value: op.conv_stride_x.into(), why }.reason());
         }
         if windows.miscounted() {
             let why = "the only window of an image's line has more than three entries of the convolution buffer, and not whole ones";
-            return Err(Reason::Invalid { name: Name::new("kernel_channel_csc"), value: windows.kernel.into(), why });
+            return Err(
+                Why::Invalid { name: Name::new("kernel_channel_csc"), value: windows.kernel.into(), why }.reason()
+            );
         }
         Ok(())
     }
@@ -306,7 +308,7 @@ impl Convolution<'_> {
                 .map(|_| ()),
             Mode::Winograd => Winograd::new(extents(3, 3), 1, 1, geometry).map(|_| ()),
         };
-        layout.map_err(|error| Reason::Layout { surface: "weight_data", error })?;
+        layout.map_err(|error| Why::Layout { surface: "weight_data", error }.reason())?;
         if op.weight_format == WeightFormat::Compressed {
             return Ok(());
         }
@@ -386,7 +388,7 @@ impl ConvolutionBuffer {
         let kept = if next.data_reuse && last.is_some() { self.slices } else { 0 };
         if kept != 0 && last.is_some_and(|last| last.slice != next.slice) {
             let why = "the slices in the convolution buffer have another shape";
-            return Err(Reason::Invalid { name: Name::new("data_reuse"), value: 1, why });
+            return Err(Why::Invalid { name: Name::new("data_reuse"), value: 1, why }.reason());
         }
         let there = kept + if fetches { next.fetched } else { 0 };
         let other = "the number of lines that are fetched or in the convolution buffer";
@@ -443,7 +445,7 @@ pub(super) fn pooling(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
         let start = if is_first { Some(0) } else { (before + width.stride).checked_sub(width.window) };
         let (Some(input), Some(_)) = (input.filter(|&input| input > 0), start) else {
             let why = "a part of the input begins before the cube, or has no columns";
-            return Err(Reason::Invalid { name: Name::new("split_num"), value: op.split_num.into(), why });
+            return Err(Why::Invalid { name: Name::new("split_num"), value: op.split_num.into(), why }.reason());
         };
         let before_and_after = [if is_first { op.pad_left } else { 0 }, if is_last { op.pad_right } else { 0 }];
         width.check([input, out[which]], before_and_after)?;
@@ -485,6 +487,6 @@ impl Windows {
             _ => (of, input, input - unread),
         };
         let [value, reached] = [value, reached].map(|size| size as i64);
-        Err(Reason::Unread { name, value, reached, can_crop: in_memory || unread == 0 })
+        Err(Why::Unread { name, value, reached, can_crop: in_memory || unread == 0 }.reason())
     }
 }

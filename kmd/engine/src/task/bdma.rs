@@ -5,7 +5,7 @@
 //! Sources: the register manual for fields; `kmd/firmware/bdma.c` of the reference software for the register
 //! of each descriptor field, and for the limits.
 
-use super::super::error::{Name, Reason};
+use super::super::error::{Name, Reason, Why};
 use super::super::footprint::{footprint, Registers};
 use super::super::image::{code, fit, minus_one, BufferAddress, Program, Transfers, TRANSFER_WORDS};
 use super::super::memory::TaskMemory;
@@ -31,7 +31,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let count = usize::from(surface.num_transfers);
     let Some(used) = surface.transfers.get(..count) else {
         let (value, maximum) = (i64::from(surface.num_transfers), MAX_BDMA_TRANSFERS as i64);
-        return Err(Reason::Range { name: Name::new("num_transfers"), value, minimum: 0, maximum });
+        return Err(Why::Range { name: Name::new("num_transfers"), value, minimum: 0, maximum }.reason());
     };
     let mut words = [[0; TRANSFER_WORDS]; MAX_BDMA_TRANSFERS];
     for (words, transfer) in words.iter_mut().zip(used) {
@@ -51,7 +51,7 @@ fn one<M: TaskMemory + ?Sized>(
         let value = i64::from(value);
         if !(1..=MAX_REPEAT).contains(&value) {
             let name = Name::of("transfers", field);
-            return Err(Reason::Range { name, value, minimum: 1, maximum: MAX_REPEAT });
+            return Err(Why::Range { name, value, minimum: 1, maximum: MAX_REPEAT }.reason());
         }
     }
     for (field, value) in [
@@ -117,7 +117,7 @@ fn aligned(name: Name, value: u64) -> Result<(), Reason> {
     if value.is_multiple_of(u64::from(UNIT)) {
         Ok(())
     } else {
-        Err(Reason::Alignment { name, value, alignment: u64::from(UNIT) })
+        Err(Why::Alignment { name, value, alignment: u64::from(UNIT) }.reason())
     }
 }
 
@@ -133,7 +133,7 @@ fn side<M: TaskMemory + ?Sized>(
     let counts = [transfer.surface_repeat, transfer.line_repeat].map(u64::from);
     let strides = [surface_stride, line_stride].map(u64::from);
     let lines = Nest::as_programmed(transfer.line_size.into(), counts, strides)
-        .map_err(|error| Reason::Layout { surface: name, error })?;
+        .map_err(|error| Why::Layout { surface: name, error }.reason())?;
     require_disjoint(&lines, ["surface stride", "line stride"].map(|field| Name::of(name, field)), strides)?;
     context.address_at(name, address, 0, &Bytes::plain(Data::Feature, lines.span()))
 }

@@ -5,7 +5,7 @@
 //! Sources: the register manual for fields; `kmd/firmware/cdp.c` of the reference software for the register
 //! of each descriptor field.
 
-use super::super::error::{Name, Reason};
+use super::super::error::{Name, Reason, Why};
 use super::super::image::{bits, code, fit, minus_one, signed, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
@@ -26,11 +26,11 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     context.require_precision(Name::new("in_precision"), op.in_precision)?;
     if op.in_precision != op.out_precision {
         let why = "CDP's output has the precision of its input";
-        return Err(Reason::Invalid { name: Name::new("out_precision"), value: op.out_precision as i64, why });
+        return Err(Why::Invalid { name: Name::new("out_precision"), value: op.out_precision as i64, why }.reason());
     }
     if op.lut_index == -1 {
         let why = "CDP always uses a lookup table, and without one it would use that of another task";
-        return Err(Reason::Invalid { name: Name::new("lut_index"), value: -1, why });
+        return Err(Why::Invalid { name: Name::new("lut_index"), value: -1, why }.reason());
     }
     for (field, value, expected) in [
         ("width", surface.dst_data.width, surface.src_data.width),
@@ -88,7 +88,7 @@ fn normalization(image: &mut Builder<'_>, op: &CdpOp) -> Result<(), Reason> {
         9 => NormalizationLength::Len9,
         size => {
             let (value, why) = (i64::from(size), "the window has 3, 5, 7 or 9 channels");
-            return Err(Reason::Invalid { name: Name::new("local_size"), value, why });
+            return Err(Why::Invalid { name: Name::new("local_size"), value, why }.reason());
         }
     };
     image.block(Block::Cdp);

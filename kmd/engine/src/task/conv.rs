@@ -5,7 +5,7 @@
 //! Sources: the register manual for fields; `kmd/firmware/conv.c` of the reference software for the register
 //! of each descriptor field; the hardware's C-model for the memory that is read.
 
-use super::super::error::{Name, Reason};
+use super::super::error::{Name, Reason, Why};
 use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Modes, Operation, Sharing};
@@ -45,7 +45,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let dst = Named { name: "dst_data", cube: &surface.dst_data };
     if !dst.is_on_the_fly() {
         let why = "a convolution's output is handed to SDP, not stored";
-        return Err(Reason::Invalid { name: dst.field("type"), value: surface.dst_data.mem_type as i64, why });
+        return Err(Why::Invalid { name: dst.field("type"), value: surface.dst_data.mem_type as i64, why }.reason());
     }
     operation.produced = Some(Handover {
         sizes: [surface.dst_data.width, surface.dst_data.height, surface.dst_data.channel],
@@ -93,28 +93,25 @@ fn supported<M: TaskMemory + ?Sized>(context: &Context<'_, M>, op: &ConvOp) -> R
     if let (Some(most), true) = (config.max_batch, op.batch > 1) {
         let (value, maximum) = (i64::from(op.batch), i64::from(most));
         if value > maximum {
-            return Err(Reason::Range { name: Name::new("batch"), value, minimum: 1, maximum });
+            return Err(Why::Range { name: Name::new("batch"), value, minimum: 1, maximum }.reason());
         }
     }
     // Compressed weights keep their mask in the last bank.
     let banks = i64::from(config.cbuf_banks) - i64::from(compressed);
     let used = i64::from(op.data_bank) + i64::from(op.weight_bank);
     if used > banks {
-        return Err(Reason::Range {
-            name: Name::new("data_bank + weight_bank"),
-            value: used,
-            minimum: 2,
-            maximum: banks,
-        });
+        return Err(
+            Why::Range { name: Name::new("data_bank + weight_bank"), value: used, minimum: 2, maximum: banks }.reason()
+        );
     }
     // CACC only shifts and clips; it does not scale.
     if op.out_cvt.scale != 1 {
         let (name, value) = (Name::of("out_cvt", "scale"), i64::from(op.out_cvt.scale));
-        return Err(Reason::Range { name, value, minimum: 1, maximum: 1 });
+        return Err(Why::Range { name, value, minimum: 1, maximum: 1 }.reason());
     }
     if op.out_cvt.offset != 0 {
         let (name, value) = (Name::of("out_cvt", "offset"), i64::from(op.out_cvt.offset));
-        return Err(Reason::Range { name, value, minimum: 0, maximum: 0 });
+        return Err(Why::Range { name, value, minimum: 0, maximum: 0 }.reason());
     }
     Ok(())
 }
@@ -134,13 +131,13 @@ fn input<M: TaskMemory + ?Sized>(
     };
     if op.batch > 1 {
         let (value, why) = (i64::from(op.batch), "images cannot be batched");
-        return Err(Reason::Invalid { name: Name::new("batch"), value, why });
+        return Err(Why::Invalid { name: Name::new("batch"), value, why }.reason());
     }
     let (width, height) = (u32::from(surface.src_data.width), u32::from(surface.src_data.height));
     let strides = [u64::from(surface.src_data.line_stride), u64::from(surface.in_line_uv_stride)];
     let layout = |error: LayoutError| {
         let chroma = error.value == strides[1] && error.value != strides[0];
-        Reason::Layout { surface: if chroma { "second plane of src_data" } else { "src_data" }, error }
+        Why::Layout { surface: if chroma { "second plane of src_data" } else { "src_data" }, error }.reason()
     };
     let image = Image::unpacked(format, width, height, 0, context.config.memory_atomic, strides).map_err(layout)?;
     src.same(
@@ -159,15 +156,15 @@ fn input<M: TaskMemory + ?Sized>(
     let start = i128::from(surface.src_data.offset) + i128::from(surface.offset_u);
     let Ok(start) = u64::try_from(start) else {
         let (value, minimum) = (surface.offset_u, -i64::from(surface.src_data.offset));
-        return Err(Reason::Range { name: Name::new("offset_u"), value, minimum, maximum: i64::MAX });
+        return Err(Why::Range { name: Name::new("offset_u"), value, minimum, maximum: i64::MAX }.reason());
     };
     if surface.offset_u.unsigned_abs() < if surface.offset_u < 0 { chroma.span } else { luma.span } {
         let (value, minimum) = (surface.offset_u, i64::try_from(luma.span).unwrap_or(i64::MAX));
-        return Err(Reason::Range { name: Name::new("offset_u"), value, minimum, maximum: i64::MAX });
+        return Err(Why::Range { name: Name::new("offset_u"), value, minimum, maximum: i64::MAX }.reason());
     }
     if context.region.is_some() {
         let (value, why) = (i64::from(surface.src_data.address), "regions of interest have one plane");
-        return Err(Reason::Invalid { name: src.field("address"), value, why });
+        return Err(Why::Invalid { name: src.field("address"), value, why }.reason());
     }
     let chroma = context.address_at(name, surface.src_data.address, start, &chroma)?;
     Ok(Input { address, chroma: Some(chroma) })
@@ -195,7 +192,7 @@ fn weights<M: TaskMemory + ?Sized>(
     let needed = u64::from(op.bytes_per_kernel) * kernels;
     if !compressed && u64::from(size) < needed {
         let (name, value) = (data.field("size"), i64::from(size));
-        return Err(Reason::Range { name, value, minimum: needed as i64, maximum: i64::from(u32::MAX) });
+        return Err(Why::Range { name, value, minimum: needed as i64, maximum: i64::from(u32::MAX) }.reason());
     }
     let unit = u64::from(align::weight_size(context.config));
     let span = if compressed { u64::from(size) } else { u64::from(size).max(round_up(needed, unit)) };
@@ -209,7 +206,7 @@ fn weights<M: TaskMemory + ?Sized>(
     let size = surface.wmb_data.size;
     if u64::from(size) * 8 < bits {
         let (name, value) = (mask.field("size"), i64::from(size));
-        return Err(Reason::Range { name, value, minimum: bits.div_ceil(8) as i64, maximum: i64::from(u32::MAX) });
+        return Err(Why::Range { name, value, minimum: bits.div_ceil(8) as i64, maximum: i64::from(u32::MAX) }.reason());
     }
     let spanned = Bytes { size: Some(size), ..Bytes::plain(Data::Wmb, u64::from(size)) };
     let wmb = context.address(mask, &spanned)?;
@@ -221,7 +218,7 @@ fn weights<M: TaskMemory + ?Sized>(
     for (other, place) in [(mask.name, &wmb), (sizes.name, &wgs)] {
         let (memory, other_memory) = (address.ram(), place.ram());
         if other_memory != memory {
-            return Err(Reason::Apart { surface: data.name, memory, other, other_memory });
+            return Err(Why::Apart { surface: data.name, memory, other, other_memory }.reason());
         }
     }
     Ok(Weights { address, wmb: Some(wmb), wgs: Some(wgs) })
@@ -255,12 +252,9 @@ fn accumulator<M: TaskMemory + ?Sized>(
     if packed && surface.dst_data.line_stride != context.config.memory_atomic {
         let value = i64::from(surface.dst_data.line_stride);
         let expected = i64::from(context.config.memory_atomic);
-        return Err(Reason::Mismatch {
-            name: dst.field("line_stride"),
-            value,
-            other: "the atom of a 1x1 cube",
-            expected,
-        });
+        return Err(
+            Why::Mismatch { name: dst.field("line_stride"), value, other: "the atom of a 1x1 cube", expected }.reason()
+        );
     }
     let value = code(D_DATAOUT_MAP::LINE_PACKED, packed) | code(D_DATAOUT_MAP::SURF_PACKED, packed);
     image.word(value)?;
@@ -304,7 +298,7 @@ fn sequencer(image: &mut Builder<'_>, op: &ConvOp, surface: &ConvSurface) -> Res
     image.word(batches)?;
     if op.post_extension > 2 {
         let value = i64::from(op.post_extension);
-        return Err(Reason::Range { name: Name::new("post_extension"), value, minimum: 0, maximum: 2 });
+        return Err(Why::Range { name: Name::new("post_extension"), value, minimum: 0, maximum: 2 }.reason());
     }
     image.word(fit(
         csc::D_POST_Y_EXTENSION::Y_EXTENSION,

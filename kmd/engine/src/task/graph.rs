@@ -2,7 +2,7 @@
 
 //! The dependency graph: it can complete, and an operation that hands data over on the fly has its partner.
 
-use super::super::error::{Error, Name, Reason};
+use super::super::error::{Error, Name, Reason, Why};
 use super::super::memory::TaskMemory;
 use super::super::schedule::{Enabled, Executor, GroupIndices, GroupState, Schedule, GROUPS, UNITS};
 use super::super::slot::{operation, operation_mut, Handover, Operation, Sharing, Slot};
@@ -52,13 +52,13 @@ fn check_edges(slots: &mut [Slot], index: u32) -> Result<(), Reason> {
                 (_, None) => "no unit can hand data over to this one",
                 _ => "the fused parent is not of the unit that hands data over to this one",
             };
-            return Err(Reason::Invalid { name: Name::of(name, "index"), value: i64::from(to.index), why });
+            return Err(Why::Invalid { name: Name::of(name, "index"), value: i64::from(to.index), why }.reason());
         }
     }
     if let Some(parent) = edges[PROCESSORS] {
         if let Some(taken) = operation(slots, parent.to).filter(|parent| parent.child.is_some()) {
             let (value, why) = (i64::from(taken.index), "another operation takes that one's output already");
-            return Err(Reason::Invalid { name: Name::of("fused_parent", "index"), value, why });
+            return Err(Why::Invalid { name: Name::of("fused_parent", "index"), value, why }.reason());
         }
         pair(slots, parent.to, index);
     }
@@ -73,20 +73,20 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
     if consumes != operation.parent.is_some() {
         let unit = producer_of(unit).unwrap_or(unit);
         if consumes {
-            return Err(Reason::NoPartner { surface: "src_data", unit });
+            return Err(Why::NoPartner { surface: "src_data", unit }.reason());
         }
         let value = operation.parent.map_or(-1, i64::from);
         let why = "the operation reads its input from memory";
-        return Err(Reason::Invalid { name: Name::of("fused_parent", "index"), value, why });
+        return Err(Why::Invalid { name: Name::of("fused_parent", "index"), value, why }.reason());
     }
     if produces != operation.child.is_some() {
         if produces {
             let unit = if unit == OpType::Conv { OpType::Sdp } else { OpType::Pdp };
-            return Err(Reason::NoPartner { surface: "dst_data", unit });
+            return Err(Why::NoPartner { surface: "dst_data", unit }.reason());
         }
         let value = operation.child.map_or(-1, i64::from);
         let why = "this operation takes the output on the fly, and it goes to memory";
-        return Err(Reason::Invalid { name: Name::new("the operation with this fused_parent"), value, why });
+        return Err(Why::Invalid { name: Name::new("the operation with this fused_parent"), value, why }.reason());
     }
     if let Some(child) = operation.child.and_then(|child| super::super::slot::operation(slots, child)) {
         if unit == OpType::Conv && operation.modes != child.modes {
@@ -96,12 +96,13 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
             } else {
                 ("batch", produced.batches, consumed.batches)
             };
-            return Err(Reason::Mismatch {
+            return Err(Why::Mismatch {
                 name: Name::new(name),
                 value: i64::from(value),
                 other: "that of the SDP operation which takes the output on the fly",
                 expected: i64::from(expected),
-            });
+            }
+            .reason());
         }
         // A child that reads memory is refused for this reason when it is checked itself.
         if let (Some(produced), Some(consumed)) = (operation.produced, child.consumed) {
@@ -123,7 +124,7 @@ fn check_handover(producer: OpType, produced: Handover, consumed: Handover) -> R
     for ((name, value), expected) in names.zip(numbers(produced)).zip(numbers(consumed)) {
         if value != expected {
             let other = "that of the operation that takes it on the fly";
-            return Err(Reason::Mismatch { name, value, other, expected });
+            return Err(Why::Mismatch { name, value, other, expected }.reason());
         }
     }
     Ok(())
@@ -155,7 +156,7 @@ fn check_counts<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]
             let Some(to) = operation_mut(slots, edge.to) else { continue };
             let Some(left) = to.left.checked_add(1) else {
                 let (stated, edges) = (u32::from(to.dependencies), 256);
-                return Err(lists.locate_typed(edge.to, Reason::DependencyCount { stated, edges }, slots));
+                return Err(lists.locate_typed(edge.to, Why::DependencyCount { stated, edges }.reason(), slots));
             };
             to.left = left;
         }
@@ -163,7 +164,7 @@ fn check_counts<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]
     for (index, operation) in slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.operation()?))) {
         if operation.left != operation.dependencies {
             let (stated, edges) = (u32::from(operation.dependencies), u32::from(operation.left));
-            return Err(lists.locate_typed(index as u32, Reason::DependencyCount { stated, edges }, slots));
+            return Err(lists.locate_typed(index as u32, Why::DependencyCount { stated, edges }.reason(), slots));
         }
     }
     Ok(())
@@ -183,12 +184,9 @@ fn link<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Res
             head => {
                 let count = u64::from(stride);
                 let index = u32::try_from(head).ok().filter(|&index| index < stride);
-                Some(index.ok_or(Reason::Index {
-                    name: Name::new("op_head"),
-                    value: i64::from(head),
-                    of: "operations",
-                    count,
-                })?)
+                Some(index.ok_or(
+                    Why::Index { name: Name::new("op_head"), value: i64::from(head), of: "operations", count }.reason(),
+                )?)
             }
         };
         let mut last: Option<u32> = None;
@@ -201,9 +199,9 @@ fn link<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Res
                     Some(found) if found.op_type != op_type => {
                         let why = "this operation is the head of another unit's list";
                         let (name, value) = (Name::new("op_head"), i64::from(index));
-                        return Err(locate(Reason::Invalid { name, value, why }, slots));
+                        return Err(locate(Why::Invalid { name, value, why }.reason(), slots));
                     }
-                    Some(found) if found.linked => return Err(locate(Reason::ListCycle, slots)),
+                    Some(found) if found.linked => return Err(locate(Why::ListCycle.reason(), slots)),
                     _ => {}
                 }
                 if let Some(operation) = operation_mut(slots, slot) {
@@ -227,7 +225,7 @@ fn link<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Res
     }
     let lost = slots.iter().position(|slot| slot.operation().is_some_and(|operation| !operation.linked));
     match lost {
-        Some(index) => Err(lists.locate_typed(index as u32, Reason::NotReached, slots)),
+        Some(index) => Err(lists.locate_typed(index as u32, Why::NotReached.reason(), slots)),
         None => Ok(heads),
     }
 }
@@ -248,7 +246,7 @@ pub(super) fn check_sharing(slots: &[Slot], head: Option<u32>) -> Result<(), (u3
         for (kind, field) in ["data_reuse", "weight_reuse"].into_iter().enumerate() {
             if sharing.reuses[kind] && !left[kind] {
                 let why = "the task's convolution before this one left nothing that this one can use";
-                return Err((index, Reason::Invalid { name: Name::new(field), value: 1, why }));
+                return Err((index, Why::Invalid { name: Name::new(field), value: 1, why }.reason()));
             }
         }
         last = Some(sharing);
@@ -347,7 +345,7 @@ fn first_stuck(schedule: &Schedule, slots: &[Slot]) -> (u32, Reason) {
     }
     let (index, of) = behind.unwrap_or((0, 0));
     let op_type = operation(slots, of).map_or(OpType::Bdma, Operation::op_type);
-    (index, Reason::StuckBehind { of, op_type })
+    (index, Why::StuckBehind { of, op_type }.reason())
 }
 
 /// An event that the operation in slot `index` waits for and that has not happened.
@@ -355,7 +353,7 @@ fn unfinished(schedule: &Schedule, slots: &[Slot], index: u32) -> Option<Reason>
     for (of, from) in slots.iter().enumerate().filter_map(|(of, slot)| Some((of as u32, slot.operation()?))) {
         for edge in from.edges.iter().flatten().filter(|edge| edge.to == index) {
             if !happened(schedule, from, of, edge.event) {
-                return Some(Reason::Stuck { event: edge.event, of: from.index, op_type: from.op_type });
+                return Some(Why::Stuck { event: edge.event, of: from.index, op_type: from.op_type }.reason());
             }
         }
     }

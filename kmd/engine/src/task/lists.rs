@@ -2,7 +2,7 @@
 
 //! The lists that a network descriptor points to. Each entry is read when it is asked for, and only then.
 
-use super::super::error::{Error, Name, Reason};
+use super::super::error::{Error, Name, Reason, Why};
 use super::super::memory::TaskMemory;
 use super::super::slot::{operation, Edge, Operation, Slot};
 use super::surface::RegionOfInterest;
@@ -40,17 +40,19 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
             if length > lists.rois {
                 let (value, maximum) = (i64::from(length), i64::from(lists.rois));
                 let name = Name::new("array_length");
-                return Err(Reason::Range { name, value, minimum: 0, maximum }.into());
+                return Err(Why::Range { name, value, minimum: 0, maximum }.reason().into());
             }
             lists.rois = length;
             let end = RoiArray::SIZE as u64 + u64::from(length) * Roi::SIZE as u64;
             list_buffer(memory, "ROI array", network.roi_array_index, end)?;
         } else if lists.rois == 0 {
-            return Err(Reason::Range { name: Name::new("num_rois"), value: 0, minimum: 1, maximum: 0xffff }.into());
+            return Err(Why::Range { name: Name::new("num_rois"), value: 0, minimum: 1, maximum: 0xffff }
+                .reason()
+                .into());
         }
         let operations = u64::from(lists.rois) * u64::from(network.num_operations);
         if operations > MAX_OPERATIONS {
-            return Err(Reason::TooMany { operations, limit: MAX_OPERATIONS }.into());
+            return Err(Why::TooMany { operations, limit: MAX_OPERATIONS }.reason().into());
         }
         for (list, address, size) in [
             ("dependency graph", network.dependency_graph_index, CommonOp::SIZE),
@@ -166,12 +168,15 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
     /// Lookup table `index`. The network descriptor's `num_luts` is not used, because compilers leave it 0.
     pub(super) fn table(&self, index: i16) -> Result<Lut, Reason> {
         let size = Lut::SIZE as u64;
-        let offset = u64::try_from(index).ok().and_then(|index| index.checked_mul(size)).ok_or(Reason::Index {
-            name: Name::new("lut_index"),
-            value: i64::from(index),
-            of: "lookup tables",
-            count: u64::from(self.network.num_luts),
-        })?;
+        let offset = u64::try_from(index).ok().and_then(|index| index.checked_mul(size)).ok_or(
+            Why::Index {
+                name: Name::new("lut_index"),
+                value: i64::from(index),
+                of: "lookup tables",
+                count: u64::from(self.network.num_luts),
+            }
+            .reason(),
+        )?;
         let mut bytes = [0; Lut::SIZE];
         list_buffer(self.memory, "lookup table list", self.network.lut_data_index, offset.saturating_add(size))?;
         read(self.memory, "lookup table list", self.network.lut_data_index, offset, &mut bytes)?;
@@ -210,12 +215,13 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
         let Some(Consumer { index: to, event }) = consumer else { return Ok(None) };
         match u32::try_from(to) {
             Ok(to) if to < self.stride() => Ok(Some(Edge { to: index - index % self.stride() + to, event })),
-            _ => Err(Reason::Index {
+            _ => Err(Why::Index {
                 name: Name::of(list, "index"),
                 value: i64::from(to),
                 of: "operations",
                 count: u64::from(self.stride()),
-            }),
+            }
+            .reason()),
         }
     }
 }
@@ -231,13 +237,13 @@ fn list_buffer<M: TaskMemory + ?Sized>(
     let index = usize::try_from(address).ok().filter(|&index| index < count);
     let Some((index, buffer)) = index.and_then(|index| Some((index, memory.buffer(index)?))) else {
         let (name, value) = (Name::of(list, "address"), i64::from(address));
-        return Err(Reason::Index { name, value, of: "addresses", count: count as u64 });
+        return Err(Why::Index { name, value, of: "addresses", count: count as u64 }.reason());
     };
     if buffer.memory == RamType::Cvif {
-        return Err(Reason::Secondary { list, address: i64::from(address) });
+        return Err(Why::Secondary { list, address: i64::from(address) }.reason());
     }
     if end > buffer.size {
-        return Err(Reason::List { list, address: i64::from(address), end, size: buffer.size });
+        return Err(Why::List { list, address: i64::from(address), end, size: buffer.size }.reason());
     }
     Ok(index)
 }
@@ -265,7 +271,7 @@ fn unreadable<M: TaskMemory + ?Sized>(memory: &M, list: &'static str, address: i
     match list_buffer(memory, list, address, end) {
         Ok(index) => {
             let size = memory.buffer(index).map_or(0, |buffer| buffer.size);
-            Reason::List { list, address: i64::from(address), end, size }
+            Why::List { list, address: i64::from(address), end, size }.reason()
         }
         Err(reason) => reason,
     }

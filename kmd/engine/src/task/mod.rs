@@ -15,7 +15,7 @@ mod surface;
 
 use self::lists::Lists;
 use self::surface::Context;
-use super::error::{Error, Name, Reason};
+use super::error::{Error, Name, Reason, Why};
 use super::memory::{OutOfRange, TaskMemory};
 use super::slot::{Operation, Slot, Table};
 use crate::uapi::config::Config;
@@ -75,7 +75,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
         let storage = slots.as_mut();
         let operations = lists.operations();
         if (storage.len() as u64) < u64::from(operations) {
-            return Err(Reason::Slots { needed: u64::from(operations), available: storage.len() as u64 }.into());
+            return Err(Why::Slots { needed: u64::from(operations), available: storage.len() as u64 }.reason().into());
         }
         // `fill` would copy whole slots.
         for slot in storage.iter_mut() {
@@ -289,7 +289,7 @@ impl Tables<'_> {
             check_slopes(&lut)?;
         }
         let (count, available) = (self.count as u64, self.slots.len() as u64);
-        let slot = self.slots.get_mut(self.count).ok_or(Reason::Slots { needed: count + 1, available })?;
+        let slot = self.slots.get_mut(self.count).ok_or(Why::Slots { needed: count + 1, available }.reason())?;
         *slot = Slot::Table(Table { lut, half });
         let number = self.first + self.count as u32;
         self.count += 1;

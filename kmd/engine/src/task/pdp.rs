@@ -5,7 +5,7 @@
 //! Sources: the register manual for fields; `kmd/firmware/pdp.c` of the reference software for the register
 //! of each descriptor field.
 
-use super::super::error::{Name, Reason};
+use super::super::error::{Name, Reason, Why};
 use super::super::image::{bits, code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Operation};
@@ -39,7 +39,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         src.is_on_the_fly().then_some(Handover { sizes: [width, height, channel], precision: op.precision });
     if src.is_on_the_fly() && op.split_num != 1 {
         let (name, value) = (Name::new("split_num"), i64::from(op.split_num));
-        return Err(Reason::Range { name, value, minimum: 1, maximum: 1 });
+        return Err(Why::Range { name, value, minimum: 1, maximum: 1 }.reason());
     }
 
     let mut image = Builder::new(context.config, &mut operation.program)?;
@@ -67,7 +67,7 @@ fn window(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
     ] {
         let (value, maximum) = (i64::from(value) + 1, i64::from(MAX_WINDOW));
         if value > maximum {
-            return Err(Reason::Range { name: Name::new(name), value, minimum: 1, maximum });
+            return Err(Why::Range { name: Name::new(name), value, minimum: 1, maximum }.reason());
         }
     }
     let (src, dst) = (&surface.src_data, &surface.dst_data);
@@ -79,7 +79,7 @@ fn window(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
         let most = (padded - i64::from(window) - 1).div_euclid(i64::from(stride).max(1)) + 1;
         if i64::from(out) > most {
             let (name, value) = (Name::of("dst_data", field), i64::from(out));
-            return Err(Reason::Range { name, value, minimum: 1, maximum: most });
+            return Err(Why::Range { name, value, minimum: 1, maximum: most }.reason());
         }
     }
     Ok(())
@@ -95,7 +95,7 @@ fn line_buffer(config: &Config, op: &PdpOp, surface: &PdpSurface) -> Result<(), 
         if value <= maximum {
             return Ok(());
         }
-        Err(Reason::LineBuffer { name, value, maximum, window, stride, can_split })
+        Err(Why::LineBuffer { name, value, maximum, window, stride, can_split }.reason())
     };
     if op.split_num <= 1 {
         return check(Name::of("dst_data", "width"), surface.dst_data.width);
@@ -223,10 +223,10 @@ fn pooling(image: &mut Builder<'_>, op: &PdpOp, src: Named<'_>, dst: Named<'_>) 
         // The Verilog asserts it: `NV_NVDLA_pdp.v`, lines 483 to 708.
         if i64::from(value) != first * times {
             let other = "that number of padding elements times the first padding_value";
-            return Err(Reason::Mismatch { name, value: value.into(), other, expected: first * times });
+            return Err(Why::Mismatch { name, value: value.into(), other, expected: first * times }.reason());
         }
         if op.precision == Precision::Fp16 && value != 0 {
-            return Err(Reason::Range { name, value: i64::from(value), minimum: 0, maximum: 0 });
+            return Err(Why::Range { name, value: i64::from(value), minimum: 0, maximum: 0 }.reason());
         }
         // All seven have the field of the first.
         let value = signed(pdp::D_POOLING_PADDING_VALUE_1_CFG::PAD_VALUE_1X, name, value)?;

@@ -5,7 +5,7 @@
 //! Sources: the register manual for fields; `kmd/firmware/rubik.c` of the reference software for the register
 //! of each descriptor field; the hardware's C-model for the bytes that are accessed.
 
-use super::super::error::{Name, Reason};
+use super::super::error::{Name, Reason, Why};
 use super::super::image::{code, minus_one, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
@@ -106,11 +106,14 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 
 /// A product of strides, in the register's 32 bits.
 fn stride(surface: Named<'_>, value: u64) -> Result<u32, Reason> {
-    u32::try_from(value).map_err(|_| Reason::Range {
-        name: surface.field("stride of a contraction"),
-        value: i64::try_from(value).unwrap_or(i64::MAX),
-        minimum: 0,
-        maximum: i64::from(u32::MAX),
+    u32::try_from(value).map_err(|_| {
+        Why::Range {
+            name: surface.field("stride of a contraction"),
+            value: i64::try_from(value).unwrap_or(i64::MAX),
+            minimum: 0,
+            maximum: i64::from(u32::MAX),
+        }
+        .reason()
     })
 }
 
@@ -123,7 +126,7 @@ fn planar<M: TaskMemory + ?Sized>(
 ) -> Result<Bytes, Reason> {
     let (line_stride, plane_stride) = (surface.cube.line_stride, surface.cube.plane_stride);
     let strides = [plane_stride, line_stride].map(u64::from);
-    let layout = |error| Reason::Layout { surface: surface.name, error };
+    let layout = |error| Why::Layout { surface: surface.name, error }.reason();
     let line = Atoms::of(context.config, op.precision).planar_line(extents.w as usize) as u64;
     let planes = Nest::as_programmed(line, [extents.c, extents.h].map(u64::from), strides).map_err(layout)?;
     require_disjoint(&planes, ["plane_stride", "line_stride"].map(|field| surface.field(field)), strides)?;

@@ -5,7 +5,7 @@
 //! Sources: the register manual for fields; `kmd/firmware/sdp.c` of the reference software for the register
 //! of each descriptor field.
 
-use super::super::error::{Name, Reason};
+use super::super::error::{Name, Reason, Why};
 use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Modes, Operation};
@@ -91,7 +91,7 @@ fn supported<M: TaskMemory + ?Sized>(
     context.require_precision(Name::new("dst_precision"), op.dst_precision)?;
     if (op.src_precision, op.dst_precision) == (Precision::Fp16, Precision::Int8) {
         let (value, why) = (op.dst_precision as i64, "SDP cannot convert fp16 to int8");
-        return Err(Reason::Invalid { name: Name::new("dst_precision"), value, why });
+        return Err(Why::Invalid { name: Name::new("dst_precision"), value, why }.reason());
     }
     context.require(op.x1_op.is_none() || config.sdp_bs, Name::of("x1_op", "enable"), "SDP sub-unit X1")?;
     context.require(op.x2_op.is_none() || config.sdp_bn, Name::of("x2_op", "enable"), "SDP sub-unit X2")?;
@@ -101,16 +101,16 @@ fn supported<M: TaskMemory + ?Sized>(
     context.require(config.sdp_lut || without, Name::new("lut_index"), "SDP lookup tables")?;
     if looks_up && op.lut_index == -1 {
         let why = "sub-unit Y looks up a table, and the operation has none";
-        return Err(Reason::Invalid { name: Name::new("lut_index"), value: -1, why });
+        return Err(Why::Invalid { name: Name::new("lut_index"), value: -1, why }.reason());
     }
     let direct = op.conv_mode == ConvMode::Direct;
     context.require(direct || config.winograd, Name::new("conv_mode"), "Winograd convolution")?;
     context.require(op.batch_num <= 1 || config.batch, Name::new("batch_num"), "hardware batches")?;
-    let batch = |why| Err(Reason::Invalid { name: Name::new("batch_num"), value: i64::from(op.batch_num), why });
+    let batch = |why| Err(Why::Invalid { name: Name::new("batch_num"), value: i64::from(op.batch_num), why }.reason());
     if op.batch_num > 1 && !src.is_on_the_fly() {
         return batch("only data that a convolution hands over can be a batch");
     }
-    let winograd = |why| Err(Reason::Invalid { name: Name::new("conv_mode"), value: op.conv_mode as i64, why });
+    let winograd = |why| Err(Why::Invalid { name: Name::new("conv_mode"), value: op.conv_mode as i64, why }.reason());
     if !direct && !src.is_on_the_fly() {
         return winograd("only data that a convolution hands over can be Winograd's tiles");
     }
@@ -131,11 +131,11 @@ fn supported<M: TaskMemory + ?Sized>(
     if compares && (!direct || op.batch_num > 1 || dst.is_on_the_fly()) {
         let (name, value) = (Name::of("y_op", "alu_type"), AluAlgorithm::Eql as i64);
         let why = "a comparison excludes output to PDP, Winograd's tiles and a batch";
-        return Err(Reason::Invalid { name, value, why });
+        return Err(Why::Invalid { name, value, why }.reason());
     }
     if widens && dst.is_on_the_fly() {
         let (value, why) = (op.dst_precision as i64, "PDP cannot take an output that SDP converts from 8 to 16 bits");
-        return Err(Reason::Invalid { name: Name::new("dst_precision"), value, why });
+        return Err(Why::Invalid { name: Name::new("dst_precision"), value, why }.reason());
     }
     Ok(())
 }
@@ -176,11 +176,12 @@ fn operand<M: TaskMemory + ?Sized>(
     let extents = Extents { n: 1, ..extents };
     let (line_stride, surface_stride) = (cube.line_stride, cube.surf_stride);
     let operands = Operands::as_programmed(extents, format, u64::from(line_stride), u64::from(surface_stride))
-        .map_err(|error| Reason::Layout { surface: name, error })?;
+        .map_err(|error| Why::Layout { surface: name, error }.reason())?;
     let mut span = operands.span();
     if extents.w == 1 && extents.h == 1 {
         // The atoms of a 1x1 cube are read one after another, whatever the strides are.
-        let packed = Operands::packed(extents, format).map_err(|error| Reason::Layout { surface: name, error })?;
+        let packed =
+            Operands::packed(extents, format).map_err(|error| Why::Layout { surface: name, error }.reason())?;
         span = span.max(packed.span());
     }
     let strides = format.mode == OperandMode::PerElement;
@@ -377,12 +378,12 @@ fn sub_unit(
     };
     if unit.act == Activation::Lut {
         let (value, why) = (unit.act as i64, "only sub-unit Y has lookup tables");
-        return Err(Reason::Invalid { name: Name::of(name, "act"), value, why });
+        return Err(Why::Invalid { name: Name::of(name, "act"), value, why }.reason());
     }
     let (alu, mul) = uses(unit.op_type);
     if alu && unit.alu_type == AluAlgorithm::Eql {
         let (value, why) = (unit.alu_type as i64, "only sub-unit Y compares");
-        return Err(Reason::Invalid { name: Name::of(name, "alu_type"), value, why });
+        return Err(Why::Invalid { name: Name::of(name, "alu_type"), value, why }.reason());
     }
     let value = code(cfg::BS_BYPASS, false)
         | code(cfg::BS_ALU_BYPASS, !alu)
@@ -431,7 +432,7 @@ fn element_wise(image: &mut Builder<'_>, unit: Option<&SdpSubUnit>) -> Result<()
     };
     if unit.act == Activation::Relu {
         let (value, why) = (unit.act as i64, "sub-unit Y has no ReLU");
-        return Err(Reason::Invalid { name: Name::of(NAME, "act"), value, why });
+        return Err(Why::Invalid { name: Name::of(NAME, "act"), value, why }.reason());
     }
     let (alu, mul) = uses(unit.op_type);
     let value = code(cfg::EW_BYPASS, false)

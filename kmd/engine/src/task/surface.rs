@@ -2,7 +2,7 @@
 
 //! Where surfaces lie: every byte that the device will touch is in the buffer that the surface's address names.
 
-use super::super::error::{Name, Reason};
+use super::super::error::{Name, Reason, Why};
 use super::super::image::BufferAddress;
 use super::super::memory::TaskMemory;
 use super::super::slot;
@@ -65,7 +65,7 @@ impl Named<'_> {
             return Ok(());
         }
         let (value, expected) = (i64::from(value), i64::from(expected));
-        Err(Reason::Mismatch { name: self.field(field), value, other, expected })
+        Err(Why::Mismatch { name: self.field(field), value, other, expected }.reason())
     }
 
     /// Where it lies in the task's memory, as its descriptor says.
@@ -106,7 +106,7 @@ pub(super) fn require_disjoint<const LEVELS: usize>(
 ) -> Result<(), Reason> {
     let Some((level, least)) = pieces.overlap() else { return Ok(()) };
     let (value, minimum) = (strides[level] as i64, i64::try_from(least).unwrap_or(i64::MAX));
-    Err(Reason::Range { name: names[level], value, minimum, maximum: i64::from(u32::MAX) })
+    Err(Why::Range { name: names[level], value, minimum, maximum: i64::from(u32::MAX) }.reason())
 }
 
 /// The surface must lie in memory. Its descriptor says in which memory the compiler wants it. The interface follows from
@@ -116,7 +116,7 @@ pub(super) fn require_memory(name: Name, memory: MemoryType) -> Result<(), Reaso
         return Ok(());
     }
     let why = "this surface must lie in memory and cannot be handed over on the fly";
-    Err(Reason::Invalid { name, value: memory as i64, why })
+    Err(Why::Invalid { name, value: memory as i64, why }.reason())
 }
 
 impl<M: TaskMemory + ?Sized> Context<'_, M> {
@@ -125,7 +125,7 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         if has {
             Ok(())
         } else {
-            Err(Reason::Unsupported { name, what, config: self.config.name })
+            Err(Why::Unsupported { name, what, config: self.config.name }.reason())
         }
     }
 
@@ -150,7 +150,7 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         if surface.cube.address != -1 {
             let why = "the input of the operation that reads regions of interest has no address of its own";
             let value = i64::from(surface.cube.address);
-            return Err(Reason::Invalid { name: surface.field("address"), value, why });
+            return Err(Why::Invalid { name: surface.field("address"), value, why }.reason());
         }
         let pixels = Nest::of_strides([surface.cube.line_stride, pixel].map(u64::from));
         self.address_at(surface.name, address, pixels.offset([roi.top, roi.left].map(u64::from)), bytes)
@@ -166,20 +166,23 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
     ) -> Result<BufferAddress, Reason> {
         let count = self.memory.count();
         let index = usize::try_from(address).ok().filter(|&index| index < count);
-        let buffer = index.and_then(|index| self.memory.buffer(index)).ok_or(Reason::Index {
-            name: Name::of(surface, "address"),
-            value: i64::from(address),
-            of: "addresses",
-            count: count as u64,
-        })?;
+        let buffer = index.and_then(|index| self.memory.buffer(index)).ok_or(
+            Why::Index {
+                name: Name::of(surface, "address"),
+                value: i64::from(address),
+                of: "addresses",
+                count: count as u64,
+            }
+            .reason(),
+        )?;
         let end = start.saturating_add(bytes.span);
         if end > buffer.size {
-            return Err(Reason::Surface { surface, address: i64::from(address), start, end, size: buffer.size });
+            return Err(Why::Surface { surface, address: i64::from(address), start, end, size: buffer.size }.reason());
         }
         let bits = self.config.address_width.unwrap_or(u64::BITS).min(u64::BITS);
         let last = buffer.address.checked_add(end).filter(|&last| bits == u64::BITS || last <= 1 << bits);
         if last.is_none() {
-            return Err(Reason::Unreachable { surface, end: buffer.address.saturating_add(end), bits });
+            return Err(Why::Unreachable { surface, end: buffer.address.saturating_add(end), bits }.reason());
         }
         let dma = buffer.address + start;
         let values = align::Surface {
@@ -191,7 +194,7 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         };
         Alignment::required(self.config, bytes.data)
             .check(&values)
-            .map_err(|error| Reason::Layout { surface, error })?;
+            .map_err(|error| Why::Layout { surface, error }.reason())?;
         Ok(BufferAddress { address: dma, index: index.map_or(u16::MAX, |index| index as u16), buffer })
     }
 
@@ -206,7 +209,7 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
     ) -> Result<Bytes, Reason> {
         let DataCube { line_stride, surf_stride, .. } = *surface.cube;
         let atom = self.config.memory_atomic;
-        let layout = |error| Reason::Layout { surface: surface.name, error };
+        let layout = |error| Why::Layout { surface: surface.name, error }.reason();
         let cube = feature::Cube::unpacked(extents, precision, atom, u64::from(line_stride), u64::from(surf_stride))
             .and_then(|cube| if extents.n > 1 { cube.with_cube_stride(u64::from(cube_stride)) } else { Ok(cube) })
             .map_err(layout)?;
