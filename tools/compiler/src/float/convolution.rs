@@ -15,10 +15,36 @@ const BLOCK: usize = 512;
 /// The least number of kernels per product. Each product sorts its windows anew.
 const KERNELS: usize = 64;
 
-/// `c[m x n] = a[m x k] * b[k x n]`. Lines of b are `b_stride` apart; those of a and c have no gaps.
-fn product(a: &[f32], b: &[f32], b_stride: usize, c: &mut [f32], [m, k, n]: [usize; 3]) {
-    assert!(a.len() >= m * k && (k == 0 || b.len() >= (k - 1) * b_stride + n) && c.len() >= m * n && b_stride >= n);
-    // SAFETY: the slices are as large as the sizes and strides require, as asserted, and c is the only mutable borrow.
+/// A matrix. Several threads write different columns of its lines at the same time.
+#[derive(Clone, Copy)]
+struct Matrix {
+    first: *mut f32,
+    elements: usize,
+    /// From one line to the next.
+    stride: usize,
+}
+
+// SAFETY: only `product` writes through the pointer, and its callers see to it that no two threads write the same element.
+unsafe impl Send for Matrix {}
+// SAFETY: as above.
+unsafe impl Sync for Matrix {}
+
+impl Matrix {
+    fn new(values: &mut [f32], stride: usize) -> Self {
+        Self { first: values.as_mut_ptr(), elements: values.len(), stride }
+    }
+}
+
+/// `c[m x n] = a[m x k] * b[k x n]`, where c is that part of the matrix whose first element is `at`. Lines of b are `b_stride` apart;
+/// those of a have no gaps.
+///
+/// # Safety
+///
+/// The values of the matrix live, and nothing else reads or writes this part of them.
+unsafe fn product(a: &[f32], b: &[f32], b_stride: usize, c: Matrix, at: usize, [m, k, n]: [usize; 3]) {
+    assert!(a.len() >= m * k && (k == 0 || b.len() >= (k - 1) * b_stride + n) && b_stride >= n);
+    assert!(m > 0 && c.stride >= n && c.elements >= at + (m - 1) * c.stride + n);
+    // SAFETY: a, b and the part of c are as large as the sizes and strides require, as asserted, and the caller has the part alone.
     unsafe {
         matrixmultiply::sgemm(
             m,
@@ -32,8 +58,8 @@ fn product(a: &[f32], b: &[f32], b_stride: usize, c: &mut [f32], [m, k, n]: [usi
             b_stride as isize,
             1,
             0.0,
-            c.as_mut_ptr(),
-            n as isize,
+            c.first.add(at),
+            c.stride as isize,
             1,
         );
     }
@@ -82,26 +108,20 @@ pub(super) fn convolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize])
                 // Two products per thread at least.
                 let parts = (2 * rayon::current_num_threads()).div_ceil(starts.len().max(1));
                 let together = kernels_per_group.div_ceil(parts).max(KERNELS);
-                let block = |&start: &usize| {
+                let out = &mut out[(n * kernels + group * kernels_per_group) * pixels..][..kernels_per_group * pixels];
+                let to = Matrix::new(out, pixels);
+                starts.par_iter().for_each(|&start| {
                     let count = BLOCK.min(pixels - start);
                     let (columns, stride) = if plain {
                         (Cow::from(&data[start..]), height * width)
                     } else {
                         (Cow::from(columns(op, data, [height, width], out_width, start, count)), count)
                     };
-                    let mut product_of = vec![0.0; kernels_per_group * count];
-                    let kernels = weights.par_chunks(together * depth);
-                    product_of.par_chunks_mut(together * count).zip(kernels).for_each(|(to, kernels)| {
-                        product(kernels, &columns, stride, to, [kernels.len() / depth, depth, count]);
+                    weights.par_chunks(together * depth).enumerate().for_each(|(part, kernels)| {
+                        let (at, size) = (part * together * pixels + start, [kernels.len() / depth, depth, count]);
+                        // SAFETY: `out` is borrowed until all products are done, and each has its own lines and columns.
+                        unsafe { product(kernels, &columns, stride, to, at, size) };
                     });
-                    (start, count, product_of)
-                };
-                let blocks: Vec<_> = starts.par_iter().map(block).collect();
-                let out = &mut out[(n * kernels + group * kernels_per_group) * pixels..][..kernels_per_group * pixels];
-                out.par_chunks_mut(pixels).enumerate().with_min_len(16).for_each(|(k, out)| {
-                    for (start, count, product_of) in &blocks {
-                        out[*start..][..*count].copy_from_slice(&product_of[k * count..][..*count]);
-                    }
                 });
             }
         }
@@ -148,11 +168,16 @@ fn columns(op: &Convolution, data: &[f32], size: [usize; 2], out_width: usize, s
                     match place(y, op.stride[0], r, op.dilation[0], op.padding.top, height) {
                         None => out.resize(out.len() + end - x, 0.0),
                         Some(y) => {
-                            let line = &plane[y * width..][..width];
-                            out.extend((x..end).map(|x| {
-                                place(x, op.stride[1], s, op.dilation[1], op.padding.left, width)
-                                    .map_or(0.0, |x| line[x])
-                            }));
+                            let (line, [first, last]) = (&plane[y * width..][..width], inside(op, s, width));
+                            let [first, last] = [first, last].map(|at| at.clamp(x, end));
+                            out.resize(out.len() + first - x, 0.0);
+                            let from = (first * op.stride[1] + s * op.dilation[1]).wrapping_sub(op.padding.left);
+                            match op.stride[1] {
+                                _ if first >= last => {}
+                                1 => out.extend_from_slice(&line[from..][..last - first]),
+                                stride => out.extend(line[from..].iter().step_by(stride).take(last - first)),
+                            }
+                            out.resize(out.len() + end - last, 0.0);
                         }
                     }
                     at += end - x;
@@ -161,6 +186,12 @@ fn columns(op: &Convolution, data: &[f32], size: [usize; 2], out_width: usize, s
         }
     }
     out
+}
+
+/// The first output on a line for which the element of tap `s` lies in the input, and the one after the last.
+fn inside(op: &Convolution, s: usize, width: usize) -> [usize; 2] {
+    let offset = s * op.dilation[1];
+    [op.padding.left, width + op.padding.left].map(|end| end.saturating_sub(offset).div_ceil(op.stride[1]))
 }
 
 fn depthwise(
@@ -176,11 +207,8 @@ fn depthwise(
             let Some(y) = place(y, op.stride[0], r, op.dilation[0], op.padding.top, height) else { continue };
             let line = &plane[y * width..][..width];
             for (s, &weight) in taps.iter().enumerate() {
-                // The outputs for which the element of this tap lies on the line.
-                let offset = s * op.dilation[1];
-                let first = op.padding.left.saturating_sub(offset).div_ceil(op.stride[1]);
-                let end = (width + op.padding.left).saturating_sub(offset).div_ceil(op.stride[1]).min(out_width);
-                for x in first..end {
+                let (offset, [first, end]) = (s * op.dilation[1], inside(op, s, width));
+                for x in first..end.min(out_width) {
                     out[x] += weight * line[x * op.stride[1] + offset - op.padding.left];
                 }
             }
@@ -204,7 +232,9 @@ pub(super) fn deconvolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize
         let of = |c: usize, tap: usize| weights[((group * per_group + c) * kernels_per_group + k) * taps + tap];
         let lines: Vec<f32> = (0..taps).flat_map(|tap| (0..per_group).map(move |c| of(c, tap))).collect();
         let mut spread = vec![0.0; taps * height * width];
-        product(&lines, data, height * width, &mut spread, [taps, per_group, height * width]);
+        let to = Matrix::new(&mut spread, height * width);
+        // SAFETY: `spread` is used again after the product.
+        unsafe { product(&lines, data, height * width, to, 0, [taps, per_group, height * width]) };
         for (tap, spread) in spread.chunks(height * width).enumerate() {
             let (r, s) = (tap / op.kernel[1], tap % op.kernel[1]);
             for (at, value) in spread.iter().enumerate() {

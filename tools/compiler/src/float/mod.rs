@@ -135,8 +135,8 @@ pub fn apply(op: &Op, inputs: &[Values<'_>], shape: &[usize]) -> Vec<f32> {
             convolution::convolve(&Convolution::pointwise(), &inputs, shape)
         }
         Op::Binary(op) => binary(*op, inputs[0], inputs[1], shape),
-        // Without a choice per element.
-        Op::Unary(Unary::Relu) => x.par_iter().with_min_len(4096).map(|&x| Unary::Relu.apply(x)).collect(),
+        // Without a choice and a call per element.
+        Op::Unary(Unary::Relu) => x.par_iter().with_min_len(4096).map(|&x| x.max(0.0)).collect(),
         Op::Unary(unary) => x.par_iter().with_min_len(4096).map(|&x| unary.apply(x)).collect(),
         Op::PRelu => {
             let plane = (from[2..].iter().product::<usize>()).max(1);
