@@ -337,21 +337,26 @@ impl Compiler {
         // both halves.
         let mut one = Measured::empty(graph);
         let mut first = run(&halves[0], 0..1, &mut one)?;
-        let (all, other, second) = if list.len() == 1 {
-            (one.clone(), one.clone(), first.clone())
+        let (other, second) = if list.len() == 1 {
+            (None, first.clone())
         } else {
             let mut other = one.beside();
             let rest = || run(&halves[0], 1..halves[0].len(), &mut one);
             let others = || run(&halves[1], 0..halves[1].len(), &mut other);
             let (rest, second) = rayon::join(rest, others);
             first.extend(rest?);
-            let mut all = one.clone();
-            all.join(&other);
-            (all, other, second?)
+            (Some(other), second?)
+        };
+        let joined = |mut one: Measured, other: Option<Measured>| {
+            if let Some(other) = &other {
+                one.join(other);
+            }
+            one
         };
         let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
         let equalized = if even { one.equalized(graph) } else { None };
         if let Some(method) = self.method.filter(|_| equalized.is_none()) {
+            let all = joined(one, other);
             return Ok(same(doubted(complete(graph, &given, &all, method), &all)));
         }
         let options = self.options(graph)?;
@@ -359,10 +364,11 @@ impl Compiler {
         let values = (first.len() + second.len()) * elements;
         let judges = [second, first].map(|samples| Judge::new(samples, &options));
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
-        let even = equalized.zip(other.equalized(graph));
+        let half = other.as_ref().unwrap_or(&one);
+        let even = equalized.zip(half.equalized(graph));
         let none = Ranges::new();
         let own =
-            Form { name: "choice of scales", halves: [(graph, &one), (graph, &other)], given: &given, handicap: 1.0 };
+            Form { name: "choice of scales", halves: [(graph, &one), (graph, half)], given: &given, handicap: 1.0 };
         let equal = even.as_ref().map(|(a, b)| Form {
             name: "equalisation",
             halves: [a, b].map(|(graph, measured)| (graph, measured)),
@@ -372,6 +378,10 @@ impl Compiler {
         let forms: Vec<Form<'_>> = iter::once(own).chain(equal).collect();
         let tell = |name: &str, at: usize| self.progress.tell(name, at, methods.len());
         let choice = choice::choose(&forms, &methods, &judges, &tell);
+        // Their weights are not needed beside those that follow.
+        drop((forms, judges));
+        drop(even);
+        let all = joined(one, other);
         let own = doubted(complete(graph, &given, &all, choice.own), &all);
         let equalised = choice.equalised.and_then(|method| Some((method, all.equalized(graph)?)));
         if let Some((method, (graph, equalized))) = equalised {

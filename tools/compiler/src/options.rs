@@ -41,6 +41,8 @@ pub struct Options {
     pub conditions: Conditions,
     /// Pictures that a run computes; at least 1.
     pub pictures: u32,
+    /// Whether [`crate::output::compiled::Compiled`] has the numbers of the steps, with the weights. The loadable has them in any case.
+    pub numbers: bool,
 }
 
 /// What the order of operations is chosen for.
@@ -77,6 +79,7 @@ impl Options {
             sram: 0,
             conditions: Conditions::default(),
             pictures: 1,
+            numbers: true,
         }
     }
 }

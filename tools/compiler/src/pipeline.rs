@@ -178,7 +178,7 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
     };
     let numbers = quantizer.steps(|step| lowering.mode(step, &given.images, winograd))?;
     let Quantizer { tables, errors, .. } = quantizer;
-    let lowered = Lowered { net: placed.net.clone(), numbers, tables, scales: scales.clone() };
+    let mut lowered = Lowered { net: placed.net.clone(), numbers, tables, scales: scales.clone() };
 
     graph.budget.check().map_err(Error::Network)?;
 
@@ -189,6 +189,9 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
     let (Planned { mut program, plan, warnings }, division) = candidates.best()?;
     for input in &mut program.inputs {
         input.channels_last = graph.channels_last.contains(&input.tensor);
+    }
+    if !options.numbers {
+        lowered.numbers = Vec::new();
     }
     check::check(&program, &plan)?;
     let loadable = loadable::emit(&mut program, &plan, &target.conditions)?;

@@ -26,8 +26,8 @@ pub struct Judge {
 impl Judge {
     /// `options` are those of the compilation.
     pub fn new(samples: Vec<Known>, options: &Options) -> Self {
-        // The order of the operations changes no number.
-        let options = Options { optimize: Optimize::Size, sram: 0, pictures: 1, ..options.clone() };
+        // The order of the operations changes no number, and the loadable has the weights.
+        let options = Options { optimize: Optimize::Size, sram: 0, pictures: 1, numbers: false, ..options.clone() };
         Self { samples, options }
     }
 
@@ -35,8 +35,6 @@ impl Judge {
     /// compiled, which the compilation that follows says.
     pub fn noise(&self, graph: &Graph, ranges: &Ranges, limit: &Limit<'_>) -> Option<Noise> {
         let mut compiled = pipeline::compile(graph, ranges, &self.options).ok()?;
-        // The loadable has the weights.
-        compiled.steps.numbers = Vec::new();
         let loadable = std::mem::take(&mut compiled.loadable);
         let device = ModelDevice::new(compiled.config);
         let mut network = Measured::of(&compiled, loadable, &self.options.inputs, device).ok()?;
