@@ -47,6 +47,7 @@ pub mod simplify;
 pub mod suggest;
 pub mod survey;
 pub mod target;
+mod vector;
 
 pub use nvdla_runtime::npy;
 

@@ -3,6 +3,7 @@
 //! Converts real factors and biases to the integers of SDP.
 
 use crate::error::Error;
+use crate::vector::vectorised;
 
 /// The largest left shift of the bias that a 32-bit sum allows.
 const LARGEST_BIAS_SHIFT: u8 = 16;
@@ -83,17 +84,21 @@ pub(crate) fn largest_of(values: &[f64]) -> f64 {
     rest.iter().chain(&parts).fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
-/// As [`round`] of real numbers between two limits of int16, without a conversion: behind the sum, the last bits of a double are those
-/// of the nearest integer, the even one in the middle.
-pub(crate) fn round_all(reals: &[f64], [least, most]: [f64; 2], integers: &mut [i16]) {
-    const WHOLE: f64 = (3u64 << 51) as f64;
-    for (integer, real) in integers.iter_mut().zip(reals) {
-        let real = real.max(least).min(most);
-        let sum = real + WHOLE;
-        let rest = real - (sum - WHOLE);
-        let up = i16::from(rest >= 0.5 && real > 0.0);
-        let down = i16::from(rest <= -0.5 && real < 0.0);
-        *integer = sum.to_bits() as i16 + up - down;
+vectorised! {
+    /// Divides real numbers by a step. The integers are as [`round`] of the results between two limits of int16, without a conversion:
+    /// behind the sum, the last bits of a double are those of the nearest integer, the even one in the middle.
+    pub(crate) fn round_all(reals: &mut [f64], step: f64, limits: [f64; 2], integers: &mut [i16]) {
+        const WHOLE: f64 = (3u64 << 51) as f64;
+        let [least, most] = limits;
+        for (integer, real) in integers.iter_mut().zip(reals) {
+            *real /= step;
+            let real = real.max(least).min(most);
+            let sum = real + WHOLE;
+            let rest = real - (sum - WHOLE);
+            let up = i16::from(rest >= 0.5 && real > 0.0);
+            let down = i16::from(rest <= -0.5 && real < 0.0);
+            *integer = sum.to_bits() as i16 + up - down;
+        }
     }
 }
 
@@ -191,7 +196,7 @@ mod tests {
             (-520..520).flat_map(|k| [-1e-12, 0.0, 0.1, 1e-12].map(|by| f64::from(k) / 4.0 + by)).collect();
         let mut integers = vec![0; reals.len()];
         for limits in [[-LARGEST, LARGEST], [-128.0, LARGEST]] {
-            round_all(&reals, limits, &mut integers);
+            round_all(&mut reals.clone(), 1.0, limits, &mut integers);
             for (real, &integer) in reals.iter().zip(&integers) {
                 assert_eq!(i32::from(integer), round(real.max(limits[0]).min(limits[1])), "{real}");
             }

@@ -17,6 +17,7 @@ use crate::numbers::tables::Table;
 use crate::options::Bytes;
 use crate::quantize::{bias_values, exponent, keep_sum, largest_of, round, round_all, Factor, Granularity, LARGEST};
 use crate::target::{LARGEST_WIDE, PRA_TRUNCATE};
+use crate::vector::vectorised;
 
 /// The least factor. Kernels with smaller weights use fewer of their eight bits instead.
 const SMALLEST_FACTOR: f64 = 256.0;
@@ -58,32 +59,34 @@ fn grid(kernel: &[f64], largest: f64) -> Option<f64> {
     (1..=128).rev().map(|count| largest / f64::from(count)).find(|step| largest == 0.0 || whole(step))
 }
 
-/// How much the rounding of a kernel's weights changes its sums on average. `means` has the mean of each channel, of which a kernel has
-/// as many weights as a window has elements.
-fn mean_change(reals: &[f64], integers: &[i16], step: f64, window: usize, means: &[f32]) -> f64 {
-    const LANES: usize = 4;
-    let change = |real: f64, integer: i16| real - f64::from(integer) * step;
-    if window > 1 {
-        let planes = reals.chunks_exact(window).zip(integers.chunks_exact(window)).zip(means);
-        let of_plane = |((reals, integers), mean): ((&[f64], &[i16]), &f32)| {
-            reals.iter().zip(integers).map(|(&real, &integer)| change(real, integer)).sum::<f64>() * f64::from(*mean)
-        };
-        return planes.map(of_plane).sum();
-    }
-    let mut sums = [0.0; LANES];
-    let mut add = |reals: &[f64], integers: &[i16], means: &[f32]| {
-        for (((sum, &real), &integer), &mean) in sums.iter_mut().zip(reals).zip(integers).zip(means) {
-            *sum += change(real, integer) * f64::from(mean);
+vectorised! {
+    /// How much the rounding of a kernel's weights changes its sums on average. `means` has the mean of each channel, of which a kernel
+    /// has as many weights as a window has elements.
+    fn mean_change(reals: &[f64], integers: &[i16], step: f64, window: usize, means: &[f32]) -> f64 {
+        const LANES: usize = 4;
+        let change = |real: f64, integer: i16| real - f64::from(integer) * step;
+        if window > 1 {
+            let planes = reals.chunks_exact(window).zip(integers.chunks_exact(window)).zip(means);
+            let of_plane = |((reals, integers), mean): ((&[f64], &[i16]), &f32)| {
+                reals.iter().zip(integers).map(|(&real, &integer)| change(real, integer)).sum::<f64>() * f64::from(*mean)
+            };
+            return planes.map(of_plane).sum();
         }
-    };
-    let (all, rest) = reals.as_chunks::<LANES>();
-    let (all_integers, rest_integers) = integers.as_chunks::<LANES>();
-    let (all_means, rest_means) = means[..reals.len()].as_chunks::<LANES>();
-    for ((reals, integers), means) in all.iter().zip(all_integers).zip(all_means) {
-        add(reals, integers, means);
+        let mut sums = [0.0; LANES];
+        let mut add = |reals: &[f64], integers: &[i16], means: &[f32]| {
+            for (((sum, &real), &integer), &mean) in sums.iter_mut().zip(reals).zip(integers).zip(means) {
+                *sum += change(real, integer) * f64::from(mean);
+            }
+        };
+        let (all, rest) = reals.as_chunks::<LANES>();
+        let (all_integers, rest_integers) = integers.as_chunks::<LANES>();
+        let (all_means, rest_means) = means[..reals.len()].as_chunks::<LANES>();
+        for ((reals, integers), means) in all.iter().zip(all_integers).zip(all_means) {
+            add(reals, integers, means);
+        }
+        add(rest, rest_integers, rest_means);
+        sums.iter().sum()
     }
-    add(rest, rest_integers, rest_means);
-    sums.iter().sum()
 }
 
 /// The factor of X1 near `ideal`, and the factor of X2 in parts of [`ONE`], whose product is nearest to `ideal`.
@@ -270,11 +273,8 @@ impl Quantizer<'_> {
         let rounded = quantized.par_chunks_exact_mut(each).zip(&grids).zip(&steps).enumerate();
         let sums = rounded.map_init(Default::default, |(stepped, reals, errors), (k, ((integers, grid), &step))| {
             kernel(k, stepped);
-            for weight in stepped.iter_mut() {
-                *weight /= step;
-            }
             let least = if grid.is_some() { -most - 1.0 } else { -most };
-            round_all(stepped, [least, most], integers);
+            round_all(stepped, step, [least, most], integers);
             // The transformed elements of a window are not alike.
             if grid.is_none() && !winograd && window > 1 {
                 let planes = stepped.chunks_exact(window).zip(integers.chunks_exact_mut(window));
