@@ -127,10 +127,10 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
     // the scales show. Each round adds such tensors, so this ends.
     let bounds = bounds(graph, &options.inputs);
     let integers = precision == Precision::Int8;
+    let halves = options.shares == Shares::Half;
     let mut limited = HashSet::new();
     let (placed, given, copies, scales) = loop {
         let all = !integers || !options.wide.is_empty();
-        let halves = options.shares == Shares::Half;
         let known = Known { bounds: &bounds, limited: (!all).then_some(&limited), integers, halves };
         let mut passes = Passes { config, precision, observe: &mut *observe };
         let mut net = passes.first(graph, ranges, &known)?;
@@ -146,7 +146,7 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
         let wide = |id| given.images.contains_key(&id);
         let copies = passes.run("widen", &mut net, |net| widen(net, &chosen, wide, &given.inputs));
         let mut placed = place(net, config, precision, &given.images)?;
-        if integers && options.shares == Shares::Half {
+        if integers && halves {
             shares(&mut placed.net);
         }
         passes.after("place", &placed.net);

@@ -36,7 +36,7 @@ use crate::target::{Target, LARGEST_EXTENT};
 const HALF_FRACTION_BITS: f64 = 10.0;
 
 /// The atoms of half precision as the emulator writes them in an int8 network, on every configuration.
-const HALVES: Atoms = match Atoms::new(32, Precision::Fp16) {
+const HALF_ATOMS: Atoms = match Atoms::new(32, Precision::Fp16) {
     Ok(atoms) => atoms,
     Err(_) => unreachable!(),
 };
@@ -174,7 +174,7 @@ impl Lowering<'_> {
     pub(crate) fn atoms(&self, tensor: TensorId) -> Atoms {
         let net = &self.placed.net;
         if net.tensors[tensor].half {
-            HALVES
+            HALF_ATOMS
         } else {
             Atoms::of(self.config, net.precision(tensor, self.precision))
         }
