@@ -142,7 +142,13 @@ impl UnitStates {
                             match done.output {
                                 conv::ConvolutionOutput::Bytes(bytes) => {
                                     let found = sink.found();
-                                    status.extend(flying.finish(&found, bytes, memory)?.status);
+                                    let done = flying.finish(&found, bytes, memory)?;
+                                    status.extend(done.status);
+                                    if let Some(form) = done.output {
+                                        let input = Some(pdp::Input::Bytes(form, bytes));
+                                        let done = pdp::run(config, of(Block::PdpRdma), of(Block::Pdp), input, memory)?;
+                                        status.extend(done.status);
+                                    }
                                     return Ok(());
                                 }
                                 conv::ConvolutionOutput::Sums(stream) => sums = Some(stream),
@@ -163,7 +169,8 @@ impl UnitStates {
                 status.extend(done.status);
                 if pooling {
                     let output = done.output.ok_or_else(|| Stop::unsupported("PDP", "SDP has no output for it"))?;
-                    let done = pdp::run(config, of(Block::PdpRdma), of(Block::Pdp), Some(&output), memory)?;
+                    let input = Some(pdp::Input::Samples(&output));
+                    let done = pdp::run(config, of(Block::PdpRdma), of(Block::Pdp), input, memory)?;
                     status.extend(done.status);
                 }
             }

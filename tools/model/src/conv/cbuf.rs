@@ -15,7 +15,7 @@ use nvdla_uapi::layout::pixel::{Format, Kind};
 use nvdla_uapi::reg::values::Precision;
 
 use super::fp16::{is_infinite, is_nan};
-use super::operation::{Mode, Operation, Placement};
+use super::operation::{Mode, Operation, Placement, WeightSurface};
 use super::pixel;
 use crate::memory::{self, Memory, Span, Stop};
 
@@ -34,6 +34,8 @@ pub struct State {
     slices: Vec<u8>,
     /// The remaining weights, uncompressed.
     weights: Vec<u8>,
+    /// Where the remaining weights were fetched, and [`Memory::version`] of the bytes at that time.
+    fetched: Option<(WeightSurface, u64)>,
     /// The counters of the last fetches. An operation that fetches nothing reports them again.
     pub(super) counters: Counters,
 }
@@ -85,7 +87,7 @@ pub struct Input<'m> {
 pub struct Weights<'m> {
     /// All bytes.
     pub bytes: Cow<'m, [u8]>,
-    /// [`Memory::version`] of the bytes, if they are in memory.
+    /// [`Memory::version`] of the bytes in memory that they are, or of which they are a copy.
     pub version: Option<u64>,
 }
 
@@ -173,7 +175,8 @@ impl State {
                     format!("{needed} bytes of weights are to be reused, {} are there", weights.len()),
                 ));
             }
-            return Ok(changed(weights));
+            let fetched = self.fetched.filter(|(surface, _)| *surface == operation.weights);
+            return Ok(Weights { bytes: Cow::Owned(weights), version: fetched.map(|(_, version)| version) });
         }
         let surface = &operation.weights;
         let stored = memory::read(memory, "CDMA", surface.port, surface.address, surface.bytes)?;
@@ -226,6 +229,7 @@ impl State {
                 slices
             }
         };
+        self.fetched = weights.version.map(|version| (operation.weights, version));
         self.weights = if self.kept_weights[1] { weights.bytes.into_owned() } else { Vec::new() };
     }
 }

@@ -21,6 +21,8 @@ mod setup;
 use self::setup::UNIT;
 use self::setup::{Axis, Emit, Part, Setup, Source};
 
+use std::borrow::Cow;
+
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::values::Precision;
@@ -30,11 +32,20 @@ use crate::cube::Placed;
 use crate::memory::{Memory, Stop};
 use crate::num::convert::fp32_to_fp16;
 use crate::registers::Registers;
-use crate::stream::{Done, Samples, Stream};
+use crate::stream::{Done, Form, Samples, Stream};
 use nvdla_uapi::isa::Isa;
 
 /// The read DMA's name in faults.
 const READER: &str = "PDP_RDMA";
+
+/// SDP's output when the operation is on flying.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'s> {
+    /// Samples of any precision.
+    Samples(&'s Stream),
+    /// int8 of a cube of this form, in the order of a [`Stream`].
+    Bytes(Form, &'s [u8]),
+}
 
 /// Pools: one operation of PDP with the registers of its group and of its read DMA's.
 ///
@@ -43,7 +54,7 @@ pub fn run(
     config: &Config,
     rdma: &Registers,
     registers: &Registers,
-    input: Option<&Stream>,
+    input: Option<Input<'_>>,
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
     run_with(Isa::in_use()?, config, rdma, registers, input, memory)
@@ -55,7 +66,7 @@ fn run_with(
     config: &Config,
     rdma: &Registers,
     registers: &Registers,
-    input: Option<&Stream>,
+    input: Option<Input<'_>>,
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
     perform(isa, config, rdma, registers, input, memory, fast::pool)
@@ -69,7 +80,7 @@ fn perform(
     config: &Config,
     rdma: &Registers,
     registers: &Registers,
-    input: Option<&Stream>,
+    input: Option<Input<'_>>,
     memory: &mut dyn Memory,
     pool: Pool,
 ) -> Result<Done<()>, Stop> {
@@ -86,7 +97,7 @@ fn perform(
             let size = [last.input + last.axis.input, setup.vertical.input, channels];
             Source::Memory(Placed::new(READER, config, setup.precision, size, (port, address), strides)?)
         }
-        Some(stream) => packed(&setup, &parts, stream)?,
+        Some(input) => packed(&setup, &parts, input)?,
     };
     let port = registers.field(pdp::D_DST_RAM_CFG::DST_RAM_TYPE)?.into();
     let address = registers.address(pdp::D_DST_BASE_ADDR_HIGH, pdp::D_DST_BASE_ADDR_LOW);
@@ -215,24 +226,35 @@ fn check_reader(rdma: &Registers, registers: &Registers) -> Result<(), Stop> {
 }
 
 /// SDP's output as the packed cube that it would be in memory.
-fn packed(setup: &Setup, parts: &Parts, stream: &Stream) -> Result<Source, Stop> {
+fn packed<'s>(setup: &Setup, parts: &Parts, input: Input<'s>) -> Result<Source<'s>, Stop> {
     let (width, height) = (parts.input[0], setup.vertical.input);
     if parts.count > 1 {
         return Err(Stop::unsupported(UNIT, format!("on flying in {} parts", parts.count)));
     }
-    if stream.width != width || stream.height != height || setup.atoms.surfaces(stream.channels) != setup.surfaces {
+    let form = match input {
+        Input::Samples(stream) => stream.form(),
+        Input::Bytes(form, _) => form,
+    };
+    if form.width != width || form.height != height || setup.atoms.surfaces(form.channels) != setup.surfaces {
         let what = format!(
             "SDP gives {}x{}x{} elements, but {width}x{height} in {} surfaces are expected",
-            stream.width, stream.height, stream.channels, setup.surfaces
+            form.width, form.height, form.channels, setup.surfaces
         );
         return Err(Stop::unsupported(UNIT, what));
     }
     let view = View::packed(setup.surfaces, height, width, setup.atoms.bytes());
+    let stream = match input {
+        Input::Bytes(form, bytes) if (setup.precision, form.lanes) == (Precision::Int8, setup.atoms.elements()) => {
+            return Ok(Source::Packed { bytes: Cow::Borrowed(bytes), view });
+        }
+        Input::Bytes(..) => return other_precision(setup.precision),
+        Input::Samples(stream) => stream,
+    };
     let mut bytes = vec![0; view.cube];
     if stream.lanes == setup.atoms.elements() {
         // The samples have the order of the cube.
         store(&stream.samples, 0, setup.precision, &mut bytes)?;
-        return Ok(Source::Packed { bytes, view });
+        return Ok(Source::Packed { bytes: bytes.into(), view });
     }
     let available = stream.available();
     let element = setup.atoms.bytes() / setup.atoms.elements();
@@ -242,7 +264,11 @@ fn packed(setup: &Setup, parts: &Parts, stream: &Stream) -> Result<Source, Stop>
             store(&stream.samples, stream.index(0, channel, y, x), setup.precision, bytes)?;
         }
     }
-    Ok(Source::Packed { bytes, view })
+    Ok(Source::Packed { bytes: bytes.into(), view })
+}
+
+fn other_precision<T>(precision: Precision) -> Result<T, Stop> {
+    Err(Stop::unsupported(UNIT, format!("SDP's output is not {precision:?}, which D_DATA_FORMAT names")))
 }
 
 /// Fills `bytes` with the samples from `first` on, which are adjacent.
@@ -262,10 +288,7 @@ fn store(samples: &Samples, first: usize, precision: Precision, bytes: &mut [u8]
                 bytes.copy_from_slice(&fp32_to_fp16(sample.to_bits()).to_le_bytes());
             }
         }
-        (_, precision) => {
-            let what = format!("SDP's output is not {precision:?}, which D_DATA_FORMAT names");
-            return Err(Stop::unsupported(UNIT, what));
-        }
+        (_, precision) => return other_precision(precision),
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 //! The registers of PDP and its read DMA as checked values, with the memory that every implementation reads and writes.
 
+use std::borrow::Cow;
+
 use crate::cube::Placed;
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
@@ -87,16 +89,16 @@ pub(super) struct Setup {
 }
 
 /// The source of input lines.
-pub(super) enum Source {
+pub(super) enum Source<'s> {
     Memory(Placed),
     /// SDP's output as a packed cube.
     Packed {
-        bytes: Vec<u8>,
+        bytes: Cow<'s, [u8]>,
         view: View,
     },
 }
 
-impl Source {
+impl Source<'_> {
     /// `width` atoms of line `y` from column `x` on.
     pub(super) fn line<'s>(
         &'s self,

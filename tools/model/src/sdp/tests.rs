@@ -12,7 +12,7 @@ use super::{reference, run, vector, State};
 use crate::conv::fast::sink::{Bounds, BoundsSink, Position, Sink};
 use crate::memory::Stop;
 use crate::registers::Registers;
-use crate::stream::{Done, Samples, Stream};
+use crate::stream::{Done, Form, Samples, Stream};
 use crate::support::bytes::{bits, noise, set, Bytes};
 use crate::support::random::Random;
 use crate::support::sdp_copy::{copy, INPUT};
@@ -405,7 +405,17 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
         }
     };
     let found = sink.found();
-    Some(flying.finish(&found, &bytes, memory))
+    Some(flying.finish(&found, &bytes, memory).map(|Done { output, status }| {
+        let stream = |form: Form| Stream {
+            width: form.width,
+            height: form.height,
+            channels: form.channels,
+            lanes: form.lanes,
+            batch: form.batch,
+            samples: Samples::Int(bytes.iter().map(|&byte| i32::from(byte as i8)).collect()),
+        };
+        Done { output: output.map(stream), status }
+    }))
 }
 
 /// The elements of a stream, a few at a time, surface by surface: their positions, their samples, and whether they are the first
@@ -456,6 +466,7 @@ fn compare(seed: u64) -> Result<bool, TestCaseError> {
             (_, None) => {}
             (Ok(expected), Some(Ok(given))) => {
                 prop_assert_eq!(&expected.status, &given.status);
+                prop_assert_eq!(&expected.output, &given.output);
                 let differs = plain.memory.bytes.iter().zip(&flown.memory.bytes).position(|(a, b)| a != b);
                 prop_assert_eq!(differs, None, "{}, {:?}: first byte that differs, flying", config.name, settings);
             }

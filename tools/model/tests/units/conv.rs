@@ -3,8 +3,8 @@
 //! Tests of `src/conv`: sums that do not fit, and operations that use the convolution buffer's contents again.
 
 use nvdla_model::conv::operation::Size;
-use nvdla_model::conv::{run, State};
-use nvdla_model::memory::Stop;
+use nvdla_model::conv::{run, Blocks, State};
+use nvdla_model::memory::{Memory, Port, Span, Stop};
 use nvdla_uapi::config::{NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{cdma, csc, Block};
@@ -54,6 +54,56 @@ fn data_and_weights_serve_the_next_operation() {
     assert_eq!(second.output, all.output);
     let third = run(&mut state, program.config, &registers.blocks(), &nothing);
     assert!(matches!(third, Err(Stop::Fault(fault)) if fault.unit == "CDMA"));
+}
+
+/// Memory with a version, which a test counts up when it changes the contents.
+struct Versioned(Surfaces, u64);
+
+impl Memory for Versioned {
+    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        self.0.read(port, address, length)
+    }
+
+    fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
+        self.0.write(port, address, length)
+    }
+
+    fn version(&self, _: Span) -> Option<u64> {
+        Some(self.1)
+    }
+}
+
+/// Packed weights are kept by address and version. Weights that stay in the convolution buffer are those of the version at which
+/// they were fetched.
+#[test]
+fn kept_weights_do_not_change_with_memory() {
+    let input = Size { width: 9, height: 6, channels: 40 };
+    let program = Program::feature(&NV_FULL, Precision::Int8, input, 3, 20);
+    let data = noise(5, program.input_bytes());
+    let [old, new] = [6, 7].map(|seed| Surfaces::new(&program, data.clone(), noise(seed, program.weight_bytes())));
+    let outputs = [&old, &new].map(|memory| {
+        let registers = program.registers().unwrap();
+        run(&mut State::new(), program.config, &registers.blocks(), memory).unwrap().output
+    });
+    let with = |address: u64, kept: bool| {
+        let mut registers = Program { weights: program.weights + address, ..program }.registers().unwrap();
+        let [skip, reuse] = [cdma::D_MISC_CFG::SKIP_WEIGHT_RLS, cdma::D_MISC_CFG::WEIGHT_REUSE];
+        let bits = skip.put(true) | if kept { reuse.put(true) } else { 0 };
+        let misc = [registers.blocks().cdma.get(cdma::D_MISC_CFG), registers.blocks().csc.get(csc::D_MISC_CFG)];
+        registers.set(Block::Cdma, cdma::D_MISC_CFG, misc[0] | bits);
+        registers.set(Block::Csc, csc::D_MISC_CFG, misc[1] | bits);
+        registers
+    };
+    let mut state = State::new();
+    let mut sums = |registers: &Blocks<'_>, memory: &Versioned| {
+        bits(&run(&mut state, program.config, registers, memory).unwrap().output)
+    };
+    let [old, new] = [Versioned(old, 1), Versioned(new, 2)];
+    assert_eq!(sums(&with(0, false).blocks(), &old), bits(&outputs[0]));
+    assert_eq!(sums(&with(0, true).blocks(), &new), bits(&outputs[0]), "the weights were fetched before");
+    assert_eq!(sums(&with(64, true).blocks(), &new), bits(&outputs[0]), "the address is not used");
+    assert_eq!(sums(&with(0, false).blocks(), &new), bits(&outputs[1]));
+    assert_eq!(sums(&with(0, true).blocks(), &old), bits(&outputs[1]));
 }
 
 #[test]

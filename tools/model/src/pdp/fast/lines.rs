@@ -20,7 +20,7 @@ pub(super) trait Lines: Sync {
 pub(super) struct PooledPart<'t> {
     pub(super) setup: &'t Setup,
     pub(super) part: &'t Part,
-    pub(super) source: &'t Source,
+    pub(super) source: &'t Source<'t>,
 }
 
 /// A line of the output.

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::feature::{Atoms, Cube};
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{DataCube, Destination, Operation};
@@ -34,7 +35,7 @@ use crate::conv::fast::sink;
 use crate::lut::Tables;
 use crate::memory::{Fault, Memory, Stop};
 use crate::registers::Registers;
-use crate::stream::{Done, Form, Stream};
+use crate::stream::{Done, Form};
 use crate::threads::share;
 
 thread_local! {
@@ -52,12 +53,14 @@ pub(crate) struct OnFlying<'s> {
     tail: Option<&'s Tail>,
     short: Option<Short>,
     walk: Walk,
-    destination: DataCube,
+    /// `None` if the output goes to PDP.
+    destination: Option<DataCube>,
     settings: Settings,
 }
 
 impl<'s> OnFlying<'s> {
-    /// The operation, if its output has the same precision and goes to memory and, for fp16, if bounds are sufficient.
+    /// The operation, if its output has the same precision and, for fp16, if bounds are sufficient. The output goes to memory, or
+    /// int8 to PDP.
     pub(crate) fn new(
         settings: Settings,
         state: &'s mut State,
@@ -67,8 +70,12 @@ impl<'s> OnFlying<'s> {
         form: Form,
     ) -> Result<Option<Self>, Stop> {
         let operation = Operation::of(config, state.like, rdma, sdp, Some(form))?;
-        let Destination::Memory(destination) = operation.destination else { return Ok(None) };
         let is_float = operation.processing == Precision::Fp16;
+        let destination = match operation.destination {
+            Destination::Memory(destination) => Some(destination),
+            Destination::Pdp if !is_float && operation.lanes == Atoms::of(config, Precision::Int8).elements() => None,
+            Destination::Pdp | Destination::Comparison => return Ok(None),
+        };
         if operation.processing == Precision::Int16 || operation.output != operation.processing {
             return Ok(None);
         }
@@ -121,37 +128,43 @@ impl<'s> OnFlying<'s> {
     }
 
     /// Whether the output has no gap.
-    fn is_one_range(&self) -> bool {
-        let cube = &self.destination.layout;
+    fn is_one_range(&self, cube: &Cube) -> bool {
         // A cube of one line is packed, whatever its surface stride is.
         cube.is_packed() && (self.operation.batch == 1 || cube.cube_stride() == cube.span())
     }
 
-    /// Writes the output, and returns the counters.
+    /// Writes the output, and returns the counters, and the form of an output that goes to PDP instead.
     pub(crate) fn finish(
         &self,
         found: &Found,
         bytes: &[u8],
         memory: &mut dyn Memory,
-    ) -> Result<Done<Option<Stream>>, Stop> {
+    ) -> Result<Done<Option<Form>>, Stop> {
         if let Some((_, fault)) = found.fault {
             return Err(fault.into());
         }
+        let Done { status, .. } = found.tally.finish(&self.operation, None);
+        let Some(destination) = &self.destination else {
+            let Operation { width, height, channels, lanes, .. } = self.operation;
+            let form = Form { width, height, channels, lanes, batch: 1, is_float: false, largest: 1 << 7 };
+            return Ok(Done { output: Some(form), status });
+        };
+        let done = Done { output: None, status };
         let Walk { surfaces, lines, atoms, .. } = self.walk;
-        let line_bytes = self.destination.layout.atoms().span(atoms);
-        if self.is_one_range() {
-            if let Some(into) = memory.write(self.destination.port, self.destination.base, bytes.len()) {
+        let line_bytes = destination.layout.atoms().span(atoms);
+        if self.is_one_range(&destination.layout) {
+            if let Some(into) = memory.write(destination.port, destination.base, bytes.len()) {
                 share::copy(bytes, into);
-                return Ok(found.tally.finish(&self.operation, None));
+                return Ok(done);
             }
         }
         let cube = (0..surfaces).flat_map(|surface| (0..lines).map(move |line| (surface, line)));
         let lines = (0..).flat_map(|batch| cube.clone().map(move |(surface, line)| (batch, surface, line)));
         for (bytes, (batch, surface, line)) in bytes.chunks_exact(line_bytes).zip(lines) {
             let at = ChunkPosition { batch, surface, line, x: 0, atoms };
-            feature_bytes_mut(&self.destination, at, memory)?.copy_from_slice(bytes);
+            feature_bytes_mut(destination, at, memory)?.copy_from_slice(bytes);
         }
-        Ok(found.tally.finish(&self.operation, None))
+        Ok(done)
     }
 }
 

@@ -69,7 +69,7 @@ impl Fused {
     pub(super) fn new(operation: &Operation, plan: &Plan) -> Option<Self> {
         if operation.processing != Precision::Int8
             || operation.output != Precision::Int8
-            || !matches!(operation.destination, Destination::Memory(_))
+            || matches!(operation.destination, Destination::Comparison)
             || matches!(operation.source, Source::Memory(cube) if cube.layout.precision() != Precision::Int8)
         {
             return None;

@@ -40,7 +40,7 @@ impl Data<'_> {
 }
 
 #[inline(always)]
-fn int8(values: &mut [i32], bytes: &[u8]) {
+pub(super) fn int8(values: &mut [i32], bytes: &[u8]) {
     for (value, &byte) in values.iter_mut().zip(bytes) {
         *value = i32::from(byte as i8);
     }

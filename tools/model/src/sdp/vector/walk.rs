@@ -134,9 +134,12 @@ impl Walk {
             }
             (Destination::Memory(cube), _) => emit(context, scratch, feature_bytes_mut(cube, at, memory)?),
             (Destination::Pdp, Some(stream)) => {
-                let Lanes(values) = &scratch.values;
-                let first = self.sample(operation, at);
-                store::samples(&values[..at.atoms * operation.lanes], &mut stream.samples, first);
+                let Scratch { values: Lanes(values), bytes, .. } = scratch;
+                let (first, length) = (self.sample(operation, at), at.atoms * operation.lanes);
+                if context.makes_bytes() {
+                    load::int8(values, &bytes[..length]);
+                }
+                store::samples(&values[..length], &mut stream.samples, first);
             }
             (Destination::Pdp, None) | (Destination::Comparison, _) => {}
         }

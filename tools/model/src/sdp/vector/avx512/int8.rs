@@ -11,12 +11,9 @@ use super::super::fused::{Fused, MulWidth};
 use super::super::lanes::{Operands, Slot};
 use super::super::operand::SlotOperands;
 use super::convert::{Convert, Converter, HIGH, LIMIT, SHORT};
-use super::operand::{load_bytes, store, widen};
+use super::operand::{load_ints, padded, store, widen, widen_step, STEP};
 use super::rounding::Rounding;
 use super::scaled::Scaled;
-
-/// Elements of a step.
-const STEP: usize = 64;
 
 /// Whether [`run`] supports the operation.
 pub(in super::super) fn convert(fused: &Fused) -> Option<Convert> {
@@ -29,12 +26,12 @@ pub(in super::super) fn convert(fused: &Fused) -> Option<Convert> {
 }
 
 /// Data that a loop can take.
-pub(in super::super) trait Sample: Copy {
-    /// As many of 16 values as there are.
+pub(in super::super) trait Sample: Copy + Default {
+    /// The values of a step, 16 per vector.
     ///
     /// # Safety
     /// The machine has AVX-512 (F, BW, VL).
-    unsafe fn load(data: &[Self]) -> __m512i;
+    unsafe fn load(data: &[Self; STEP]) -> [__m512i; 4];
 
     /// The data if they are bytes.
     fn bytes(data: &[Self]) -> Option<&[u8]>;
@@ -43,13 +40,8 @@ pub(in super::super) trait Sample: Copy {
 impl Sample for i32 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn load(data: &[Self]) -> __m512i {
-        match data.first_chunk::<16>() {
-            // SAFETY: 16 values.
-            Some(data) => unsafe { _mm512_loadu_si512(data.as_ptr().cast()) },
-            // SAFETY: the mask has a bit for each of the values.
-            None => unsafe { _mm512_maskz_loadu_epi32((1 << data.len()) - 1, data.as_ptr()) },
-        }
+    unsafe fn load(data: &[Self; STEP]) -> [__m512i; 4] {
+        load_ints(data)
     }
 
     fn bytes(_: &[Self]) -> Option<&[u8]> {
@@ -60,8 +52,8 @@ impl Sample for i32 {
 impl Sample for u8 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn load(data: &[Self]) -> __m512i {
-        _mm512_cvtepi8_epi32(load_bytes(data))
+    unsafe fn load(data: &[Self; STEP]) -> [__m512i; 4] {
+        widen_step(data)
     }
 
     fn bytes(data: &[Self]) -> Option<&[u8]> {
@@ -103,6 +95,8 @@ const BYTES: u8 = 2;
 const NONE: u8 = 0;
 const NARROW: u8 = 1;
 const WIDE: u8 = 2;
+/// As [`WIDE`], where negative results do not matter because ReLU follows.
+const UP: u8 = 3;
 
 /// The values that are the same for all steps.
 struct Steps<'s> {
@@ -140,7 +134,8 @@ impl Steps<'_> {
         match (self.factor, self.fused.mul_width) {
             (SlotOperands::None, _) => self.wide::<T, CONVERT, POSITIVE, NONE>(data, into),
             (_, MulWidth::Narrow) => self.wide::<T, CONVERT, POSITIVE, NARROW>(data, into),
-            (_, _) => self.wide::<T, CONVERT, POSITIVE, WIDE>(data, into),
+            _ if self.fused.first_floor >= 0 => self.wide::<T, CONVERT, POSITIVE, UP>(data, into),
+            _ => self.wide::<T, CONVERT, POSITIVE, WIDE>(data, into),
         }
     }
 
@@ -183,22 +178,28 @@ impl Steps<'_> {
         // After packing twice, four values of each of the four vectors follow one another.
         let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
         for (number, (data, into)) in data.chunks(STEP).zip(into.chunks_mut(STEP)).enumerate() {
-            let mut values = [_mm512_setzero_si512(); 4];
-            for (from, result) in [0, 16, 32, 48].into_iter().zip(&mut values) {
-                let at = number * STEP + from;
-                // SAFETY: the machine has the instructions.
-                let mut value = unsafe { T::load(&data[from.min(data.len())..]) };
-                value = add(value, first.load(at), fused.saturating);
-                if MUL == NARROW {
-                    value = round.narrow(_mm512_mullo_epi32(value, factor.load(at)));
-                } else if MUL == WIDE {
-                    value = round.product(value, factor.load(at), factor.load_odd(at));
+            let at = number * STEP;
+            // SAFETY: the machine has the instructions.
+            let mut values = unsafe {
+                match data.first_chunk() {
+                    Some(data) => T::load(data),
+                    None => T::load(&padded(data)),
                 }
-                value = _mm512_max_epi32(value, first_floor);
-                if has_second {
-                    value = _mm512_max_epi32(add(value, second.load(at), fused.saturating), second_floor);
-                }
-                *result = value;
+            };
+            values = add(values, first.load_step(at), fused.saturating);
+            if MUL != NONE {
+                let factors = factor.load_step(at);
+                let multiply = |value, factor| match MUL {
+                    NARROW => round.narrow(_mm512_mullo_epi32(value, factor)),
+                    UP => round.product_up(value, factor),
+                    _ => round.product(value, factor),
+                };
+                values = pairwise(values, factors, multiply);
+            }
+            values = floored(values, first_floor);
+            if has_second {
+                values = add(values, second.load_step(at), fused.saturating);
+                values = floored(values, second_floor);
             }
             let low = converter.pair(values[0], values[1]);
             let high = converter.pair(values[2], values[3]);
@@ -207,16 +208,33 @@ impl Steps<'_> {
     }
 }
 
-/// The sum, limited to 32 bits if it is `saturating`.
+/// Applies `f` to each vector and its operands.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn pairwise(values: [__m512i; 4], operands: [__m512i; 4], f: impl Fn(__m512i, __m512i) -> __m512i) -> [__m512i; 4] {
+    let ([a, b, c, d], [e, g, h, i]) = (values, operands);
+    [f(a, e), f(b, g), f(c, h), f(d, i)]
+}
+
+/// The values, and `floor` in place of smaller ones.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn floored(values: [__m512i; 4], floor: __m512i) -> [__m512i; 4] {
+    pairwise(values, [floor; 4], |value, floor| _mm512_max_epi32(value, floor))
+}
+
+/// The sums, limited to 32 bits if they are `saturating`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
-fn add(value: __m512i, operand: __m512i, saturating: bool) -> __m512i {
-    let sum = _mm512_add_epi32(value, operand);
+fn add(values: [__m512i; 4], operands: [__m512i; 4], saturating: bool) -> [__m512i; 4] {
     if !saturating {
-        return sum;
+        return pairwise(values, operands, |value, operand| _mm512_add_epi32(value, operand));
     }
-    // Where both have one sign and the sum has the other: !(value ^ operand) & (value ^ sum).
-    let overflow = _mm512_movepi32_mask(_mm512_ternarylogic_epi32::<0x42>(value, operand, sum));
-    let limit = _mm512_xor_si512(_mm512_srai_epi32::<31>(value), _mm512_set1_epi32(i32::MAX));
-    _mm512_mask_mov_epi32(sum, overflow, limit)
+    pairwise(values, operands, |value, operand| {
+        let sum = _mm512_add_epi32(value, operand);
+        // Where both have one sign and the sum has the other: !(value ^ operand) & (value ^ sum).
+        let overflow = _mm512_movepi32_mask(_mm512_ternarylogic_epi32::<0x42>(value, operand, sum));
+        let limit = _mm512_xor_si512(_mm512_srai_epi32::<31>(value), _mm512_set1_epi32(i32::MAX));
+        _mm512_mask_mov_epi32(sum, overflow, limit)
+    })
 }

@@ -4,7 +4,11 @@
 
 use std::arch::x86_64::*;
 
+use super::super::lanes::PERIOD;
 use super::super::operand::SlotOperands;
+
+/// Elements of a step of the loops of int8.
+pub(super) const STEP: usize = 64;
 
 impl SlotOperands<'_> {
     /// Loads the operands of the 16 elements from `at` on.
@@ -18,11 +22,25 @@ impl SlotOperands<'_> {
         }
     }
 
-    /// Loads the operands of the odd elements, in the lanes in which [`Self::load`] has those of the even elements.
+    /// Loads the operands of the step from element `at` on.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    pub(super) fn load_odd(self, at: usize) -> __m512i {
-        _mm512_srli_epi64(self.load(at), 32)
+    pub(super) fn load_step(self, at: usize) -> [__m512i; 4] {
+        match self {
+            Self::None => [_mm512_setzero_si512(); 4],
+            Self::Lanes { lanes, mask } if mask < PERIOD => {
+                let (low, high) = (load(&lanes.0), load(&lanes.0[PERIOD / 2..]));
+                [low, high, low, high]
+            }
+            Self::Lanes { lanes, .. } => load_ints(lanes.0[at..].first_chunk().unwrap_or(&[0; STEP])),
+            Self::Bytes(bytes) => {
+                let bytes = &bytes[at.min(bytes.len())..];
+                match bytes.first_chunk() {
+                    Some(bytes) => widen_step(bytes),
+                    None => widen_step(&padded(bytes)),
+                }
+            }
+        }
     }
 
     /// Loads the operands of the 32 elements from `at` on, limited to 16 bits.
@@ -44,6 +62,33 @@ fn load(values: &[i32]) -> __m512i {
     let values: &[i32; 16] = values.first_chunk().unwrap_or(&[0; 16]);
     // SAFETY: 16 values.
     unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
+}
+
+/// The first values of a step, followed by zeros.
+#[inline]
+pub(super) fn padded<T: Copy + Default>(values: &[T]) -> [T; STEP] {
+    let mut step = [T::default(); STEP];
+    for (to, &value) in step.iter_mut().zip(values) {
+        *to = value;
+    }
+    step
+}
+
+/// Loads a step's values.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_ints(values: &[i32; STEP]) -> [__m512i; 4] {
+    let (low, high) = values.split_at(STEP / 2);
+    [load(low), load(&low[16..]), load(high), load(&high[16..])]
+}
+
+/// Widens a step's bytes to 32 bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) fn widen_step(bytes: &[u8; STEP]) -> [__m512i; 4] {
+    let (low, high) = bytes.split_at(STEP / 2);
+    let [a, b, c, d] = [load_bytes(low), load_bytes(&low[16..]), load_bytes(high), load_bytes(&high[16..])];
+    [_mm512_cvtepi8_epi32(a), _mm512_cvtepi8_epi32(b), _mm512_cvtepi8_epi32(c), _mm512_cvtepi8_epi32(d)]
 }
 
 /// Loads up to 16 bytes.

@@ -44,18 +44,36 @@ impl Rounding {
         _mm512_srav_epi32(_mm512_add_epi32(_mm512_add_epi32(value, self.half_narrow), below), self.narrow)
     }
 
-    /// A rounding right shift of 64-bit products, of which 32 bits remain. `odd` has the factors of odd elements, `factor` those
-    /// of even ones.
+    /// A rounding right shift of 64-bit products, of which 32 bits remain.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(super) fn product(self, value: __m512i, factor: __m512i, odd: __m512i) -> __m512i {
-        let high = _mm512_castps_si512(_mm512_movehdup_ps(_mm512_castsi512_ps(value)));
-        let mut even = _mm512_mul_epi32(value, factor);
-        let mut odd = _mm512_mul_epi32(high, odd);
-        even = _mm512_add_epi64(even, _mm512_srai_epi64(even, 63));
-        odd = _mm512_add_epi64(odd, _mm512_srai_epi64(odd, 63));
-        even = _mm512_srlv_epi64(_mm512_add_epi64(even, self.half), self.shift);
-        odd = _mm512_sllv_epi64(_mm512_add_epi64(odd, self.half), self.left);
+    pub(super) fn product(self, value: __m512i, factor: __m512i) -> __m512i {
+        let [even, odd] = products(value, factor);
+        let lowered = |product| _mm512_add_epi64(product, _mm512_srai_epi64(product, 63));
+        self.shifted(lowered(even), lowered(odd))
+    }
+
+    /// The same where negative results may be too high by one.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn product_up(self, value: __m512i, factor: __m512i) -> __m512i {
+        let [even, odd] = products(value, factor);
+        self.shifted(even, odd)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn shifted(self, even: __m512i, odd: __m512i) -> __m512i {
+        let even = _mm512_srlv_epi64(_mm512_add_epi64(even, self.half), self.shift);
+        let odd = _mm512_sllv_epi64(_mm512_add_epi64(odd, self.half), self.left);
         _mm512_mask_blend_epi32(0xaaaa, even, odd)
     }
+}
+
+/// The products of the even and of the odd elements.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn products(values: __m512i, factors: __m512i) -> [__m512i; 2] {
+    let odd = |all| _mm512_castps_si512(_mm512_movehdup_ps(_mm512_castsi512_ps(all)));
+    [_mm512_mul_epi32(values, factors), _mm512_mul_epi32(odd(values), odd(factors))]
 }

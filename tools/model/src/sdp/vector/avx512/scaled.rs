@@ -12,10 +12,7 @@ use super::super::fused::Fused;
 use super::super::lanes::PERIOD;
 use super::super::operand::SlotOperands;
 use super::convert::{Convert, Converter};
-use super::operand::{load_bytes, store};
-
-/// Elements of a step.
-const STEP: usize = 64;
+use super::operand::{padded, store, widen_step, STEP};
 
 /// The operands of an atom, half of them per vector.
 #[derive(Clone, Copy)]
@@ -85,18 +82,20 @@ impl Scaled {
         // After packing twice, four values of each of the four vectors follow one another.
         let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
         for (data, into) in data.chunks(STEP).zip(into.chunks_mut(STEP)) {
-            let mut values = [_mm512_setzero_si512(); 4];
-            for (from, result) in [0, 16, 32, 48].into_iter().zip(&mut values) {
-                let which = from / 16 % 2;
-                let given = _mm512_cvtepi8_epi32(load_bytes(&data[from.min(data.len())..]));
+            let [a, b, c, d] = match data.first_chunk() {
+                Some(data) => widen_step(data),
+                None => widen_step(&padded(data)),
+            };
+            let value = |given, which: usize| {
                 // The upper halves of the factors' lanes are cleared: there the data have copies of their signs.
                 let mut product = _mm512_add_epi32(_mm512_madd_epi16(given, factors[which]), products[which]);
                 if !RELU {
                     let below = _mm512_and_si512(_mm512_srai_epi32::<31>(product), sign);
                     product = _mm512_add_epi32(_mm512_add_epi32(product, half), below);
                 }
-                *result = _mm512_srav_epi32(product, shift);
-            }
+                _mm512_srav_epi32(product, shift)
+            };
+            let values = [value(a, 0), value(b, 1), value(c, 0), value(d, 1)];
             let low = _mm512_max_epi16(_mm512_packs_epi32(values[0], values[1]), floor);
             let high = _mm512_max_epi16(_mm512_packs_epi32(values[2], values[3]), floor);
             let packed = _mm512_packs_epi16(converter.short(low), converter.short(high));
