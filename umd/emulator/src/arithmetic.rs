@@ -121,16 +121,19 @@ impl Softmax {
                     }
                 }
             }
+            let mut powers = Powers([f32::NAN; 256]);
+            let mut power =
+                |element: &[u8]| powers.of(format, element, || F::exp(self.value(format, exact, element) - greatest));
             let mut sum = 0.0;
             for surface in source.surfaces() {
                 for element in elements(format, source.read(memory, (surface, y, x), &mut atom)?) {
-                    sum += F::exp(self.value(format, exact, element) - greatest);
+                    sum += power(element);
                 }
             }
             for surface in source.surfaces() {
                 let bytes = source.read(memory, (surface, y, x), &mut atom)?;
                 for (channel, element) in source.channels(surface).zip(elements(format, bytes)) {
-                    let result = F::exp(self.value(format, exact, element) - greatest) / sum;
+                    let result = power(element) / sum;
                     if exact {
                         destination.write_half(memory, (channel, y, x), half::from_f32(result))?;
                     } else if format == Format::Fp16 {
@@ -158,6 +161,23 @@ impl Softmax {
         } else {
             half::to_f32(half::from_f32(value))
         }
+    }
+}
+
+/// The powers of a pixel's int8 elements, by byte; NaN before they are computed. There are at most 256, and often more channels.
+struct Powers([f32; 256]);
+
+impl Powers {
+    /// The power of an element, which `compute` computes.
+    fn of(&mut self, format: Format, element: &[u8], compute: impl Fn() -> f32) -> f32 {
+        if format == Format::Fp16 {
+            return compute();
+        }
+        let known = &mut self.0[usize::from(element[0])];
+        if known.is_nan() {
+            *known = compute();
+        }
+        *known
     }
 }
 

@@ -18,6 +18,8 @@ use super::fp16::{is_infinite, is_nan};
 use super::operation::{Mode, Operation, Placement, WeightSurface};
 use super::pixel;
 use crate::memory::{self, Memory, Span, Stop};
+use crate::simd::table::{self, Results};
+use nvdla_uapi::isa::Isa;
 
 /// The contents of the convolution buffer between operations.
 #[derive(Debug, Default)]
@@ -101,7 +103,12 @@ impl std::ops::Deref for Weights<'_> {
 
 impl State {
     /// Fetches the input that CSC reads for this operation.
-    pub(super) fn input<'m>(&mut self, operation: &Operation, memory: &'m dyn Memory) -> Result<Input<'m>, Stop> {
+    pub(super) fn input<'m>(
+        &mut self,
+        isa: Isa,
+        operation: &Operation,
+        memory: &'m dyn Memory,
+    ) -> Result<Input<'m>, Stop> {
         let placed = self.placement == Some(operation.placement);
         let [cdma, csc] = operation.data_reuse;
         let fetches = !(placed && self.kept_data[0] && cdma.reuse);
@@ -141,7 +148,7 @@ impl State {
             bytes.reserve_exact(fetched * slice);
             match operation.placement.mode {
                 Mode::Feature => gather_feature(operation, memory, counters, &mut bytes)?,
-                Mode::Pixel => gather_pixel(operation, memory, counters, &mut bytes)?,
+                Mode::Pixel => gather_pixel(isa, operation, memory, counters, &mut bytes)?,
                 Mode::Winograd => gather_winograd(operation, memory, counters, &mut bytes)?,
             }
         }
@@ -230,7 +237,12 @@ impl State {
             }
         };
         self.fetched = weights.version.map(|version| (operation.weights, version));
-        self.weights = if self.kept_weights[1] { weights.bytes.into_owned() } else { Vec::new() };
+        match weights.bytes {
+            Cow::Owned(bytes) if self.kept_weights[1] => self.weights = bytes,
+            // The allocation of the weights before is used again.
+            Cow::Borrowed(bytes) if self.kept_weights[1] => bytes.clone_into(&mut self.weights),
+            _ => self.weights.clear(),
+        }
     }
 }
 
@@ -331,6 +343,7 @@ fn gather_feature(
 }
 
 fn gather_pixel(
+    isa: Isa,
     operation: &Operation,
     memory: &dyn Memory,
     counters: &mut Counters,
@@ -346,19 +359,13 @@ fn gather_pixel(
     // line, so the first pixels overwrite the second half of the left padding. Bytes that neither covers are zero.
     let narrow = operation.converter.is_none() && operation.in_precision == Precision::Int8 && operation.element() == 2;
     let element_bytes = if narrow { 1 } else { operation.element() };
-    let plain = format.component_bytes() == 1 && format.planes == 1 && operation.element() == 1;
-    let tables: Option<[[u16; 256]; 4]> = plain.then(|| {
-        let table = |channel| match operation.converter {
-            Some(converter) => converter.table(channel, operation.pixel_signed, Precision::Int8),
-            None => std::array::from_fn(|byte| byte as u16),
-        };
-        std::array::from_fn(table)
-    });
+    let plain =
+        format.component_bytes() == 1 && format.planes == 1 && operation.element() == 1 && matches!(components, 1 | 4);
     let mut order = [0; 4];
     for (byte, component) in order.iter_mut().zip(format.components()) {
         *byte = component.lsb / 8;
     }
-    let order = &order[..components];
+    let tables = plain.then(|| tables(operation, components));
     let image = operation.image()?;
     for y in 0..fetch.height {
         let mut planes = [&[][..]; 2];
@@ -376,10 +383,11 @@ fn gather_pixel(
         }
         if let Some(tables) = &tables {
             // One plane of 8-bit components and 8-bit elements.
-            for pixel in planes[0].chunks_exact(components) {
-                bytes.extend(
-                    order.iter().zip(tables).map(|(&at, table)| table[usize::from(pixel[usize::from(at)])] as u8),
-                );
+            let from = bytes.len();
+            bytes.resize(from + planes[0].len(), 0);
+            match components {
+                4 => table::look_up_pixels(isa, tables, order, planes[0], &mut bytes[from..]),
+                _ => table::look_up(isa, &tables[0], planes[0], &mut bytes[from..]),
             }
         }
         let mut joined = [0; pixel::MAX_BYTES];
@@ -404,6 +412,22 @@ fn gather_pixel(
         }
     }
     Ok(())
+}
+
+/// The element for each byte of a component, by channel. Channels with the same offset share one computation.
+fn tables(operation: &Operation, channels: usize) -> [Results; 4] {
+    let mut tables = [[0; 256]; 4];
+    for channel in 0..channels {
+        let like = |other: &usize| operation.converter.is_none_or(|by| by.offsets[*other] == by.offsets[channel]);
+        tables[channel] = match ((0..channel).find(like), operation.converter) {
+            (Some(other), _) => tables[other],
+            (None, Some(converter)) => {
+                converter.table(channel, operation.pixel_signed, Precision::Int8).map(|element| element as u8)
+            }
+            (None, None) => std::array::from_fn(|byte| byte as u8),
+        };
+    }
+    tables
 }
 
 /// Converts a pixel's component to CMAC's precision.

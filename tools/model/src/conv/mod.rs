@@ -75,7 +75,7 @@ pub fn run_with(
 ) -> Result<Done<Stream>, Stop> {
     let operation = Operation::new(config, blocks)?;
     let weights = state.buffer.weights(&operation, memory)?;
-    let input = state.buffer.input(&operation, memory)?;
+    let input = state.buffer.input(isa, &operation, memory)?;
     let (output, saturated) = fast::run(&mut state.scratch, isa, &operation, &input, &weights);
     state.buffer.release(&operation, input, weights);
     Ok(Done { output, status: report(state, saturated) })
@@ -109,8 +109,9 @@ pub(crate) fn run_into<'s>(
     sink: &(impl Sink<Out = u8> + BoundsSink<Out = [u8; 2]>),
 ) -> Result<Done<ConvolutionOutput<'s>>, Stop> {
     let weights = state.buffer.weights(operation, memory)?;
-    let input = state.buffer.input(operation, memory)?;
-    let (scratch, isa) = (&mut state.scratch, Isa::in_use()?);
+    let isa = Isa::in_use()?;
+    let input = state.buffer.input(isa, operation, memory)?;
+    let scratch = &mut state.scratch;
     let mut sums = None;
     if operation.precision != Precision::Fp16 {
         fast::bytes(scratch, isa, operation, &input, &weights, sink);

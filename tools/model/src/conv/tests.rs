@@ -123,8 +123,14 @@ fn compare_on(program: &Program, memory: &Surfaces) -> Result<(), TestCaseError>
     let operation = operation.map_err(|stop| TestCaseError::fail(format!("{program:?}: {stop}")))?;
     let mut state = State::new();
     let weights = state.buffer.weights(&operation, memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
-    let input: Input<'_> =
-        state.buffer.input(&operation, memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
+    let mut fetch = |isa| {
+        let input = state.buffer.input(isa, &operation, memory);
+        input.map_err(|stop| TestCaseError::fail(stop.to_string()))
+    };
+    let input: Input<'_> = fetch(Isa::Portable)?;
+    for isa in Isa::available() {
+        prop_assert!(fetch(isa)?.bytes == input.bytes, "{isa:?}: the fetched input of {program:?}");
+    }
     let (expected, limited) = reference::run(&operation, &input, &weights);
     let mut scratch = fast::Scratch::default();
     let mut buffers = fp16::Buffers::default();

@@ -62,7 +62,7 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     let macs = out.len() * shape.depth();
     let threads = if macs < K::PARALLEL_MACS { 1 } else { keep_awake::threads() };
     let data = data.get::<K::Data>(shape.elements(operation));
-    shape::copy(operation, &shape, input, data, threads);
+    shape::copy(isa, operation, &shape, input, data, threads);
     let data = &*data;
     // SAFETY: the caller chose an instruction set that the machine has.
     let cached = unsafe { weight_cache.panels::<K, N>(isa, operation, &shape, (weights, weights.version), threads) };

@@ -12,15 +12,15 @@ use super::addresses::fp16_out;
 use super::avx512::{int8, Tail};
 use super::fused::Fused;
 use super::fused_float::FusedFloat;
-use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
+use super::lanes::{Scratch, Shifts, Slot, CHUNK};
 use super::load::Data;
 use super::lookup::Joint;
 use super::plan::{Feed, Plan, Prepare};
 use super::process::{self, ChunkContext, Packing, Short};
-use super::table::{self, Results};
 use super::walk::Walk;
 use crate::lut::Tables;
 #[cfg(target_arch = "x86_64")]
+use crate::simd::table::{self, Results};
 use nvdla_uapi::isa::Isa;
 
 /// The lookup without branches, where the operation has one.
@@ -58,7 +58,12 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
     }
     if let Some(mut fused) = Fused::new(operation, plan) {
         fused.each = each;
-        fused.direct = direct(context, 1, Prepare::Plain);
+        fused.direct = direct(context, 1, |prepare| match prepare {
+            Prepare::Plain => Some(0),
+            // 8 bits shifted by 15 fit 32.
+            Prepare::Shift(shift @ 0..=15) => Some(shift),
+            _ => None,
+        });
         #[cfg(target_arch = "x86_64")]
         if context.isa.has_avx512() {
             fused.convert = int8::convert(&fused);
@@ -74,7 +79,7 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
         fused.each = each;
         #[cfg(target_arch = "x86_64")]
         if context.isa.has_avx512() {
-            fused.direct = direct(context, 2, Prepare::Float);
+            fused.direct = direct(context, 2, |prepare| (prepare == Prepare::Float).then_some(0));
         }
         let short = Short::Float(fused);
         fill(&short, &mut fused.slots());
@@ -83,13 +88,16 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
     of_layer.then(|| Short::Table(all_results(context, scratch)))
 }
 
-/// The slots with operands of `bytes` bytes, one per element, that a loop reads directly from memory.
-fn direct(context: &ChunkContext, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
-    context.plan.feeds.map(|feed| {
-        matches!(feed, Some(Feed::Memory { operands, prepare, per_kernel: false, .. })
-            if prepare == as_prepared
-                && operands.layout.component_bytes() == bytes
-                && operands.layout.components() == 1)
+/// For the slots with operands of `bytes` bytes, one per element, that a loop reads directly from memory: the left shift of each
+/// operand, as `shift` gives it for their preparation.
+fn direct(context: &ChunkContext, bytes: u32, shift: impl Fn(Prepare) -> Option<u32>) -> Shifts {
+    context.plan.feeds.map(|feed| match feed {
+        Some(Feed::Memory { operands, prepare, per_kernel: false, .. })
+            if operands.layout.component_bytes() == bytes && operands.layout.components() == 1 =>
+        {
+            shift(prepare)
+        }
+        _ => None,
     })
 }
 

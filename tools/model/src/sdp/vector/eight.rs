@@ -47,6 +47,7 @@ pub(super) trait Eight: Copy {
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
     fn max(self, other: Self) -> Self;
+    fn shifted_left(self, by: u32) -> Self;
     /// Products that stay within 32 bits, also while they are rounded and shifted.
     fn multiply_narrow(self, factor: Self, round: Self::Rounding) -> Self;
     /// Products of 64 bits, of which 32 bits remain after a shift of 1 to 32.
@@ -96,6 +97,11 @@ impl Eight for [i32; 8] {
     #[inline(always)]
     fn max(self, other: Self) -> Self {
         zip(self, other, Ord::max)
+    }
+
+    #[inline(always)]
+    fn shifted_left(self, by: u32) -> Self {
+        self.map(|value| value << by)
     }
 
     #[inline(always)]
@@ -197,6 +203,12 @@ impl Eight for Avx2 {
     fn max(self, other: Self) -> Self {
         // SAFETY: the machine has AVX2.
         Self(unsafe { _mm256_max_epi32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn shifted_left(self, by: u32) -> Self {
+        // SAFETY: the machine has AVX2.
+        Self(unsafe { _mm256_sll_epi32(self.0, _mm_cvtsi32_si128(by as i32)) })
     }
 
     #[inline(always)]

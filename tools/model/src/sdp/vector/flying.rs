@@ -273,7 +273,7 @@ impl sink::Sink for Sink<'_> {
                 emit(context, scratch, out);
             }
         });
-        if tally != Tally::default() {
+        if context.short.is_none() && tally != Tally::default() {
             if let Ok(mut found) = self.found.lock() {
                 found.tally.add(&tally);
             }

@@ -6,7 +6,7 @@
 //!
 //! These are bias, batch normalisation, element-wise sums and ReLU in front of the output converter:
 //!
-//! `[Add] [Multiply] [Relu] [Add [Relu]] [Convert]`
+//! `[Add] [Multiply] [Relu] [Add [Multiply] [Relu]] [Convert]`
 //!
 //! over int8 data or CACC's sums. A step that an operation does not have costs at most one instruction: a missing ReLU
 //! has the smallest integer as its floor.
@@ -17,7 +17,7 @@ use super::super::operation::{Destination, Operation, Source};
 #[cfg(target_arch = "x86_64")]
 use super::avx512::convert::Convert;
 use super::eight::{Eight, Round};
-use super::lanes::{Operands, Slot, SLOTS};
+use super::lanes::{Operands, Shifts, Slot, SLOTS};
 use super::operand::SlotOperands;
 use super::plan::{Feed, Plan, Step};
 
@@ -30,6 +30,9 @@ pub(super) struct Fused {
     pub(super) mul: Option<Slot>,
     pub(super) mul_width: MulWidth,
     pub(super) mul_round: Round,
+    /// Operand of the multiplier after the second sum, whose products stay within 32 bits.
+    pub(super) second_mul: Option<Slot>,
+    pub(super) second_round: Round,
     /// Least value after the multiplier.
     pub(super) first_floor: i32,
     /// Least value after the second sum.
@@ -46,8 +49,8 @@ pub(super) struct Fused {
     pub(super) saturating: bool,
     /// Slots with operands that differ from element to element. Others repeat after an atom or sooner.
     pub(super) each: [bool; SLOTS],
-    /// Slots with operands that are read directly from memory, one int8 per element.
-    pub(super) direct: [bool; SLOTS],
+    /// Slots with operands that are read directly from memory, one int8 per element, and the left shift of each.
+    pub(super) direct: Shifts,
     /// The converter of the loops of AVX-512.
     #[cfg(target_arch = "x86_64")]
     pub(super) convert: Option<Convert>,
@@ -80,6 +83,8 @@ impl Fused {
             mul: None,
             mul_width: MulWidth::Narrow,
             mul_round: Round::new(0),
+            second_mul: None,
+            second_round: Round::new(0),
             first_floor: i32::MIN,
             second_floor: i32::MIN,
             offset: 0,
@@ -90,7 +95,7 @@ impl Fused {
             fits: true,
             saturating: false,
             each: plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel: false, .. }))),
-            direct: [false; SLOTS],
+            direct: [None; SLOTS],
             #[cfg(target_arch = "x86_64")]
             convert: None,
         };
@@ -133,6 +138,11 @@ impl Fused {
         }
         if let Some(Step::Add(slot) | Step::AddSaturating(slot)) = steps.next_if(add) {
             fused.adds[1] = Some(slot);
+            let narrow = |step: &Step| matches!(step, Step::MultiplyNarrow { prelu: false, .. });
+            if let Some(Step::MultiplyNarrow { operand, shift, .. }) = steps.next_if(narrow) {
+                fused.second_mul = Some(operand);
+                fused.second_round = Round::new(shift);
+            }
             if steps.next_if_eq(&Step::Relu).is_some() {
                 fused.second_floor = 0;
             }
@@ -149,9 +159,6 @@ impl Fused {
             fused.wide = step != Step::ConvertNarrow;
             fused.fits = !matches!(step, Step::ConvertWide { fits: false, .. });
         }
-        if fused.adds[0].is_none() && fused.adds[1].is_some() {
-            return None;
-        }
         fused.saturating = plan.steps().any(|step| matches!(step, Step::AddSaturating(_)));
         if steps.next().is_some() {
             return None;
@@ -161,7 +168,7 @@ impl Fused {
 
     /// The slots from which the loop reads operands, one per element even if the layer has only one.
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
-        self.adds.into_iter().chain([self.mul]).flatten()
+        self.adds.into_iter().chain([self.mul, self.second_mul]).flatten()
     }
 }
 
@@ -195,7 +202,8 @@ const SATURATED: u8 = 3;
 #[inline(always)]
 pub(super) fn run<V: Eight, T: Sample>(fused: &Fused, data: &[T], operands: &Operands, into: &mut [u8]) {
     let operand = |slot| SlotOperands::new(operands, fused.each, fused.direct, slot);
-    let (first, second, factor) = (operand(fused.adds[0]), operand(fused.adds[1]), operand(fused.mul));
+    let (first, second) = (operand(fused.adds[0]), operand(fused.adds[1]));
+    let (factor, second_factor) = (operand(fused.mul), operand(fused.second_mul));
     let product = |fits: bool, round: Round| if fits && (1..=32).contains(&round.shift) { PRODUCT } else { SATURATED };
     let mul = match (fused.mul, fused.mul_width) {
         (None, _) => NONE,
@@ -209,7 +217,7 @@ pub(super) fn run<V: Eight, T: Sample>(fused: &Fused, data: &[T], operands: &Ope
         (_, false) => NARROW,
         (_, true) => product(fused.fits, fused.round),
     };
-    let inputs = Inputs { fused, data, first, second, factor };
+    let inputs = Inputs { fused, data, first, second, factor, second_factor };
     match mul {
         NONE => inputs.by_converter::<V, NONE>(convert, into),
         NARROW => inputs.by_converter::<V, NARROW>(convert, into),
@@ -225,6 +233,7 @@ struct Inputs<'l, T> {
     first: SlotOperands<'l>,
     second: SlotOperands<'l>,
     factor: SlotOperands<'l>,
+    second_factor: SlotOperands<'l>,
 }
 
 impl<T: Sample> Inputs<'_, T> {
@@ -246,7 +255,8 @@ impl<T: Sample> Inputs<'_, T> {
     fn each<V: Eight, const MUL: u8, const CONVERT: u8, const SECOND: bool>(&self, into: &mut [u8]) {
         let Fused { mul_round, mul_width, first_floor, second_floor, offset, scale, round, saturating, .. } =
             *self.fused;
-        let (mul_rounding, rounding) = (V::Rounding::from(mul_round), V::Rounding::from(round));
+        let [mul_rounding, second_rounding, rounding] =
+            [mul_round, self.fused.second_round, round].map(V::Rounding::from);
         let [first_floor, second_floor, offset_of_all, scale_of_all] =
             [first_floor, second_floor, offset, scale].map(V::splat);
         let add = |value: V, operand: V| {
@@ -277,7 +287,11 @@ impl<T: Sample> Inputs<'_, T> {
             }
             value = value.max(first_floor);
             if SECOND {
-                value = add(value, self.second.load_8(number)).max(second_floor);
+                value = add(value, self.second.load_8(number));
+                if self.fused.second_mul.is_some() {
+                    value = value.multiply_narrow(self.second_factor.load_8(number), second_rounding);
+                }
+                value = value.max(second_floor);
             }
             if CONVERT != NONE {
                 value = value.sub(offset_of_all);

@@ -11,7 +11,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation};
 use super::float;
-use super::lanes::{Lanes, Slot, SLOTS};
+use super::lanes::{Lanes, Shifts, Slot, SLOTS};
 use super::plan::{Feed, Plan, Step};
 use crate::num::convert::{fp16_to_fp32, fp32_to_fp16};
 use crate::num::Fp32;
@@ -37,7 +37,7 @@ pub(super) struct FusedFloat {
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // the loop that asks is AVX-512's
     pub(super) each: [bool; SLOTS],
     /// Slots with operands that are read directly from memory, one fp16 per element.
-    pub(super) direct: [bool; SLOTS],
+    pub(super) direct: Shifts,
 }
 
 impl FusedFloat {
@@ -61,7 +61,7 @@ impl FusedFloat {
             relus: [false; 2],
             flush: operation.nan_to_zero,
             each: plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel: false, .. }))),
-            direct: [false; SLOTS],
+            direct: [None; SLOTS],
         };
         let add = |step: &Step| matches!(step, Step::FloatAdd(_));
         if let Some(Step::FloatAdd(slot)) = steps.next_if(add) {

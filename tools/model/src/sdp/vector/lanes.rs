@@ -85,5 +85,8 @@ pub(super) struct Operands<'o> {
     pub bytes: &'o Direct<'o>,
 }
 
-/// Bytes of the operands of each slot that is [`Fused::direct`].
+/// The left shift of each operand, for the slots with operands that a fused loop reads directly from memory.
+pub(super) type Shifts = [Option<u32>; SLOTS];
+
+/// Bytes of the operands of each slot that is read directly.
 pub(super) type Direct<'o> = [&'o [u8]; SLOTS];

@@ -30,7 +30,6 @@ mod process;
 mod run;
 mod store;
 mod strips;
-mod table;
 mod walk;
 
 pub(crate) use flying::OnFlying;

@@ -14,10 +14,10 @@ use super::lanes::{Each, Lanes, Operands, Scratch, Slot, CHUNK, PERIOD, SLOTS};
 use super::load::{self, Data, Format};
 use super::lookup::Joint;
 use super::plan::{Feed, Plan, Prepare, Step};
-use super::table::{self, Results};
 use super::{float, int, store};
 use crate::lut::sdp::Lookup;
 use crate::lut::Tables;
+use crate::simd::table::{self, Results};
 use nvdla_uapi::isa::Isa;
 
 /// The context of all chunks of an operation.
@@ -185,8 +185,8 @@ impl Short {
     /// Slots with operands that are read directly from memory.
     pub(super) fn direct(&self) -> [bool; SLOTS] {
         match self {
-            Self::Int(fused) => fused.direct,
-            Self::Float(fused) => fused.direct,
+            Self::Int(fused) => fused.direct.map(|shift| shift.is_some()),
+            Self::Float(fused) => fused.direct.map(|shift| shift.is_some()),
             Self::Table(_) => [false; SLOTS],
         }
     }

@@ -96,7 +96,7 @@ pub(in super::super) unsafe fn run<T: Sample>(
 /// Whether finite fp16 values stay within the normal range with these operands.
 fn stays_normal(operand: SlotOperands) -> bool {
     match operand {
-        SlotOperands::None | SlotOperands::Bytes(_) => true,
+        SlotOperands::None | SlotOperands::Bytes { .. } => true,
         SlotOperands::Lanes { .. } => operand.repeated().is_some_and(|lanes| {
             lanes.0[..PERIOD].iter().all(|&value| {
                 let magnitude = f32::from_bits(value as u32).abs();
@@ -206,7 +206,7 @@ fn values<'v>(operand: SlotOperands<'v>, at: usize, flush: bool, buffers: &'v mu
         SlotOperands::None => &[],
         // Operands that repeat are also prepared for a whole chunk.
         SlotOperands::Lanes { lanes, .. } => &lanes.0[at..at + buffers.len()],
-        SlotOperands::Bytes(bytes) => {
+        SlotOperands::Bytes { bytes, .. } => {
             let format = Format { bytes: 2, components: 1, component: 0 };
             load::operand(buffers, &bytes[2 * at..], format, Prepare::Float, flush);
             buffers
@@ -218,7 +218,7 @@ fn values<'v>(operand: SlotOperands<'v>, at: usize, flush: bool, buffers: &'v mu
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn operand(operand: SlotOperands, at: usize) -> (__m512, __mmask16) {
-    let SlotOperands::Bytes(bytes) = operand else { return (_mm512_castsi512_ps(operand.load(at)), 0) };
+    let SlotOperands::Bytes { bytes, .. } = operand else { return (_mm512_castsi512_ps(operand.load(at)), 0) };
     let pairs = bytes.as_chunks::<2>().0;
     let pairs = &pairs[at.min(pairs.len())..];
     if let Some(pairs) = pairs.first_chunk() {

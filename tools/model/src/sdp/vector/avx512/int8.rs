@@ -74,8 +74,9 @@ pub(in super::super) unsafe fn run<T: Sample>(
     into: &mut [u8],
 ) {
     let operand = |slot: Option<Slot>| SlotOperands::new(operands, fused.each, fused.direct, slot);
-    let ([first, second], factor) = (fused.adds.map(operand), operand(fused.mul));
-    let steps = Steps { fused, with, first, second, factor };
+    let [first, second] = fused.adds.map(operand);
+    let [factor, second_factor] = [fused.mul, fused.second_mul].map(operand);
+    let steps = Steps { fused, with, first, second, factor, second_factor };
     let floor = if matches!(second, SlotOperands::None) { fused.first_floor } else { fused.second_floor };
     match (with, with.is_positive(floor)) {
         (Convert::Limit, _) => steps.by_width::<T, LIMIT, false>(data, into),
@@ -105,6 +106,7 @@ struct Steps<'s> {
     first: SlotOperands<'s>,
     second: SlotOperands<'s>,
     factor: SlotOperands<'s>,
+    second_factor: SlotOperands<'s>,
 }
 
 impl Steps<'_> {
@@ -118,14 +120,15 @@ impl Steps<'_> {
             }
         }
         // After the first sum, 16 bits must hold the value to which a second operand is added.
-        if fused.mul.is_some() || fused.saturating || !is_alone && !matches!(first, SlotOperands::Bytes(_)) {
+        let multiplies = fused.mul.is_some() || fused.second_mul.is_some();
+        if multiplies || fused.saturating || !is_alone && !matches!(first, SlotOperands::Bytes { shift: 0, .. }) {
             return self.by_multiplier::<T, CONVERT, POSITIVE>(data, into);
         }
         let Some(data) = T::bytes(data) else { return self.by_multiplier::<T, CONVERT, POSITIVE>(data, into) };
         match (first, first.repeated().is_some()) {
             (SlotOperands::None, _) | (_, true) => self.short::<CONVERT, POSITIVE, REPEATED>(data, into),
             (SlotOperands::Lanes { .. }, false) => self.short::<CONVERT, POSITIVE, EACH>(data, into),
-            (SlotOperands::Bytes(_), _) => self.short::<CONVERT, POSITIVE, BYTES>(data, into),
+            (SlotOperands::Bytes { .. }, _) => self.short::<CONVERT, POSITIVE, BYTES>(data, into),
         }
     }
 
@@ -170,10 +173,10 @@ impl Steps<'_> {
     /// In lanes of 32 bits.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     fn wide<T: Sample, const CONVERT: u8, const POSITIVE: bool, const MUL: u8>(&self, data: &[T], into: &mut [u8]) {
-        let Self { fused, with, first, second, factor } = *self;
+        let Self { fused, with, first, second, factor, second_factor } = *self;
         let converter = Converter::<CONVERT, POSITIVE>::new(with);
         let (first_floor, second_floor) = (_mm512_set1_epi32(fused.first_floor), _mm512_set1_epi32(fused.second_floor));
-        let round = Rounding::new(fused.mul_round);
+        let (round, second_round) = (Rounding::new(fused.mul_round), Rounding::new(fused.second_round));
         let has_second = !matches!(second, SlotOperands::None);
         // After packing twice, four values of each of the four vectors follow one another.
         let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
@@ -199,6 +202,10 @@ impl Steps<'_> {
             values = floored(values, first_floor);
             if has_second {
                 values = add(values, second.load_step(at), fused.saturating);
+                if fused.second_mul.is_some() {
+                    let multiply = |value, factor| second_round.narrow(_mm512_mullo_epi32(value, factor));
+                    values = pairwise(values, second_factor.load_step(at), multiply);
+                }
                 values = floored(values, second_floor);
             }
             let low = converter.pair(values[0], values[1]);

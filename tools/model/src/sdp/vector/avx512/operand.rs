@@ -18,7 +18,10 @@ impl SlotOperands<'_> {
         match self {
             Self::None => _mm512_setzero_si512(),
             Self::Lanes { lanes, mask } => load(&lanes.0[at & mask..]),
-            Self::Bytes(bytes) => _mm512_cvtepi8_epi32(load_bytes(&bytes[at.min(bytes.len())..])),
+            Self::Bytes { bytes, shift } => {
+                let values = _mm512_cvtepi8_epi32(load_bytes(&bytes[at.min(bytes.len())..]));
+                _mm512_sll_epi32(values, _mm_cvtsi32_si128(shift as i32))
+            }
         }
     }
 
@@ -33,12 +36,14 @@ impl SlotOperands<'_> {
                 [low, high, low, high]
             }
             Self::Lanes { lanes, .. } => load_ints(lanes.0[at..].first_chunk().unwrap_or(&[0; STEP])),
-            Self::Bytes(bytes) => {
+            Self::Bytes { bytes, shift } => {
                 let bytes = &bytes[at.min(bytes.len())..];
-                match bytes.first_chunk() {
+                let [a, b, c, d] = match bytes.first_chunk() {
                     Some(bytes) => widen_step(bytes),
                     None => widen_step(&padded(bytes)),
-                }
+                };
+                let by = _mm_cvtsi32_si128(shift as i32);
+                [_mm512_sll_epi32(a, by), _mm512_sll_epi32(b, by), _mm512_sll_epi32(c, by), _mm512_sll_epi32(d, by)]
             }
         }
     }
@@ -47,7 +52,7 @@ impl SlotOperands<'_> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     pub(super) fn load_short(self, at: usize) -> __m512i {
-        if let Self::Bytes(bytes) = self {
+        if let Self::Bytes { bytes, shift: 0 } = self {
             return widen(&bytes[at.min(bytes.len())..]);
         }
         let low = _mm512_cvtsepi32_epi16(self.load(at));
