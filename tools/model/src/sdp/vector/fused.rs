@@ -13,7 +13,7 @@
 
 use nvdla_uapi::reg::values::Precision;
 
-use super::super::operation::{Destination, Operation, Source};
+use super::super::operation::{Converter, Destination, Operation, Source};
 #[cfg(target_arch = "x86_64")]
 use super::avx512::convert::Convert;
 use super::eight::{Eight, Round};
@@ -150,12 +150,11 @@ impl Fused {
         let convert =
             |step: &Step| matches!(step, Step::ConvertNarrow | Step::ConvertWide { narrow_difference: true, .. });
         if let Some(step) = steps.next_if(convert) {
-            if operation.converter.shift >= 62 {
+            let Converter { offset, scale, shift } = plan.converter;
+            if shift >= 62 {
                 return None;
             }
-            fused.offset = operation.converter.offset;
-            fused.scale = operation.converter.scale.into();
-            fused.round = Round::new(operation.converter.shift);
+            (fused.offset, fused.scale, fused.round) = (offset, scale.into(), Round::new(shift));
             fused.wide = step != Step::ConvertNarrow;
             fused.fits = !matches!(step, Step::ConvertWide { fits: false, .. });
         }

@@ -97,6 +97,8 @@ pub(super) struct Plan {
     length: usize,
     /// The operands by slot.
     pub feeds: [Option<Feed>; SLOTS],
+    /// The output converter with the smallest factor that gives the same results.
+    pub converter: Converter,
     /// Whether the machine's floats treat a register operand differently from the hardware.
     pub strict: bool,
 }
@@ -158,9 +160,16 @@ impl Range {
     }
 }
 
+/// The converter without the powers of two that its factor and its shift have in common.
+fn reduced(Converter { offset, scale, shift }: Converter) -> Converter {
+    let common = scale.trailing_zeros().min(shift);
+    Converter { offset, scale: scale.checked_shr(common).unwrap_or(0), shift: shift - common }
+}
+
 impl Plan {
     pub(super) fn new(operation: &Operation) -> Self {
-        let mut plan = Self { steps: [None; STEPS], length: 0, feeds: [None; SLOTS], strict: false };
+        let converter = reduced(operation.converter);
+        let mut plan = Self { steps: [None; STEPS], length: 0, feeds: [None; SLOTS], converter, strict: false };
         if operation.processing == Precision::Fp16 {
             plan.floats(operation);
         } else {
@@ -225,7 +234,7 @@ impl Plan {
             self.push(Step::CountSaturated);
         }
         if !operation.compares() {
-            self.convert(operation.converter, range);
+            self.convert(self.converter, range);
         }
     }
 

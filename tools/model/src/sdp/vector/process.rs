@@ -81,7 +81,7 @@ vectorised! {
                 && values.iter().fold(false, |any, &value| any | float::is_foreign(value as u32)));
         let each = |slot: Slot| each(plan, operands, slot, length);
         let lookup = operation.y.and_then(|y| y.lookup);
-        let converter = operation.converter;
+        let converter = plan.converter;
         let (offset, scale, shift) = (converter.offset, i32::from(converter.scale), converter.shift);
         for step in plan.steps() {
             #[cfg(target_arch = "x86_64")]

@@ -17,6 +17,8 @@ pub(in super::super) enum Convert {
     Limit,
     /// In lanes of 16 bits: `min(|value - offset|, largest) << left`, times `scale`, shifted by 15.
     Short { offset: i16, largest: i16, left: i16, scale: i16 },
+    /// In lanes of 32 bits: `value - offset`, shifted by `shift`, where the difference and half a step stay within 32 bits.
+    Shift { offset: i32, shift: u32 },
     /// In lanes of 32 bits: `|value - offset|` times `scale`; the upper 32 bits of the product are kept.
     High { offset: i32, scale: u32 },
 }
@@ -26,13 +28,17 @@ pub(in super::super) enum Convert {
 const MARGIN: i32 = 512;
 
 impl Convert {
-    /// The converter of these operations, if its registers allow it.
-    pub(in super::super) fn new(offset: i32, scale: i32, shift: u32) -> Option<Self> {
+    /// The converter of these operations, if its registers allow it. `wide`: a product may exceed 32 bits.
+    pub(in super::super) fn new(offset: i32, scale: i32, shift: u32, wide: bool) -> Option<Self> {
         if (offset, scale, shift) == (0, 1, 0) {
             return Some(Self::Limit);
         }
         let scale = u32::try_from(scale).ok().filter(|&scale| scale > 0)?;
-        Self::short(offset, scale, shift).or_else(|| Self::high(offset, scale, shift))
+        let in_32_bits = || match (scale, wide) {
+            (1, false) if shift > 0 => Some(Self::Shift { offset, shift }),
+            _ => Self::high(offset, scale, shift),
+        };
+        Self::short(offset, scale, shift).or_else(in_32_bits)
     }
 
     /// A converter of any 32-bit values, if possible.
@@ -50,7 +56,7 @@ impl Convert {
         let offset = match self {
             Self::Limit => 0,
             Self::Short { offset, .. } => offset.into(),
-            Self::High { offset, .. } => offset,
+            Self::Shift { offset, .. } | Self::High { offset, .. } => offset,
         };
         floor >= 0 && offset <= 0
     }
@@ -84,6 +90,7 @@ impl Convert {
 pub(super) const LIMIT: u8 = 0;
 pub(super) const SHORT: u8 = 1;
 pub(super) const HIGH: u8 = 2;
+pub(super) const SHIFT: u8 = 3;
 
 /// A [`Convert`] of that variant in registers. `POSITIVE`: no value is negative after the offset is subtracted.
 #[derive(Clone, Copy)]
@@ -101,6 +108,11 @@ impl<const CONVERT: u8, const POSITIVE: bool> Converter<CONVERT, POSITIVE> {
         let (offset, largest, left, scale) = match convert {
             Convert::Limit => return Self::of(0, 0, 0, 0),
             Convert::Short { offset, largest, left, scale } => (offset, largest, left, scale),
+            Convert::Shift { offset, shift } => {
+                // Half a step, and the shift.
+                let (scale, left) = (_mm512_set1_epi32((1 << shift) >> 1), _mm512_set1_epi32(shift as i32));
+                return Self { offset: _mm512_set1_epi32(offset), scale, left, ..Self::of(0, 0, 0, 0) };
+            }
             Convert::High { offset, scale } => {
                 let (offset, scale) = (_mm512_set1_epi32(offset), _mm512_set1_epi32(scale as i32));
                 return Self { offset, scale, ..Self::of(0, 0, 0, 0) };
@@ -124,10 +136,13 @@ impl<const CONVERT: u8, const POSITIVE: bool> Converter<CONVERT, POSITIVE> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn pair(self, low: __m512i, high: __m512i) -> __m512i {
-        if CONVERT != HIGH {
+        if CONVERT != HIGH && CONVERT != SHIFT {
             return self.short(_mm512_packs_epi32(low, high));
         }
         let (low, high) = (_mm512_sub_epi32(low, self.offset), _mm512_sub_epi32(high, self.offset));
+        if CONVERT == SHIFT {
+            return _mm512_packs_epi32(self.shifted(low), self.shifted(high));
+        }
         if POSITIVE {
             return half(_mm512_packs_epi32(self.upper(low), self.upper(high)));
         }
@@ -152,6 +167,15 @@ impl<const CONVERT: u8, const POSITIVE: bool> Converter<CONVERT, POSITIVE> {
         } else {
             negate(result, difference)
         }
+    }
+
+    /// Values of 32 bits, rounded and shifted.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn shifted(self, values: __m512i) -> __m512i {
+        // To round half away from zero, a negative value is lowered by one.
+        let below = if POSITIVE { _mm512_setzero_si512() } else { _mm512_srai_epi32(values, 31) };
+        _mm512_srav_epi32(_mm512_add_epi32(_mm512_add_epi32(values, self.scale), below), self.left)
     }
 
     /// The upper halves of the products.
@@ -196,6 +220,8 @@ mod tests {
             (Convert::Limit, _) => with(Converter::<LIMIT, false>::new(convert), values),
             (Convert::Short { .. }, true) => with(Converter::<SHORT, true>::new(convert), values),
             (Convert::Short { .. }, false) => with(Converter::<SHORT, false>::new(convert), values),
+            (Convert::Shift { .. }, true) => with(Converter::<SHIFT, true>::new(convert), values),
+            (Convert::Shift { .. }, false) => with(Converter::<SHIFT, false>::new(convert), values),
             (Convert::High { .. }, true) => with(Converter::<HIGH, true>::new(convert), values),
             (Convert::High { .. }, false) => with(Converter::<HIGH, false>::new(convert), values),
         }
@@ -237,18 +263,31 @@ mod tests {
         if !crate::Isa::available().contains(&crate::Isa::Avx512) {
             return;
         }
-        let mut performed = [0; 2];
+        let mut performed = [0; 3];
         for shift in 0..=40 {
             for scale in [1, 2, 3, 127, 128, 129, 255, 256, 1000, 16_383, 16_384, 16_385, 23_170, 32_766, 32_767] {
                 for offset in
                     [0, 1, -1, 100, -128, 10_000, -30_000, 31_000, 32_767, -32_768, 70_000, i32::MIN, i32::MAX]
                 {
-                    let ways = [Convert::short(offset, scale, shift), Convert::high(offset, scale, shift)];
+                    let by_shift = scale == 1 && (1..31).contains(&shift);
+                    let ways = [
+                        Convert::short(offset, scale, shift),
+                        Convert::high(offset, scale, shift),
+                        by_shift.then_some(Convert::Shift { offset, shift }),
+                    ];
                     for (way, performed) in ways.into_iter().zip(&mut performed) {
                         let Some(convert) = way else { continue };
                         *performed += 1;
                         for floor in [i32::MIN, 0] {
-                            let values = interesting(offset, scale, shift, floor);
+                            let mut values = interesting(offset, scale, shift, floor);
+                            if matches!(convert, Convert::Shift { .. }) {
+                                let fits = |value: i32| {
+                                    (i64::from(value) - i64::from(offset)).abs() < (1 << 31) - (1 << shift)
+                                };
+                                values
+                                    .iter_mut()
+                                    .for_each(|value| *value = if fits(*value) { *value } else { offset.max(floor) });
+                            }
                             for values in values.as_chunks().0 {
                                 // SAFETY: the machine has the instructions.
                                 let results = unsafe { vector(convert, floor, *values) };
@@ -265,7 +304,8 @@ mod tests {
                 }
             }
         }
-        assert!(performed.iter().all(|&count| count > 500), "{performed:?}");
+        let [short, high, by_shift] = performed;
+        assert!(short > 500 && high > 500 && by_shift > 300, "{performed:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 use super::super::fused::{Fused, MulWidth};
 use super::super::lanes::{Operands, Slot};
 use super::super::operand::SlotOperands;
-use super::convert::{Convert, Converter, HIGH, LIMIT, SHORT};
+use super::convert::{Convert, Converter, HIGH, LIMIT, SHIFT, SHORT};
 use super::operand::{load_ints, padded, store, widen, widen_step, STEP};
 use super::rounding::Rounding;
 use super::scaled::Scaled;
@@ -22,7 +22,7 @@ pub(in super::super) fn convert(fused: &Fused) -> Option<Convert> {
         (_, MulWidth::Product) => fused.mul_fits && fused.mul_round.shift <= 32,
         (_, MulWidth::Sum) => false,
     };
-    multiplier.then(|| Convert::new(fused.offset, fused.scale, fused.round.shift)).flatten()
+    multiplier.then(|| Convert::new(fused.offset, fused.scale, fused.round.shift, fused.wide)).flatten()
 }
 
 /// Data that a loop can take.
@@ -82,6 +82,8 @@ pub(in super::super) unsafe fn run<T: Sample>(
         (Convert::Limit, _) => steps.by_width::<T, LIMIT, false>(data, into),
         (Convert::Short { .. }, false) => steps.by_width::<T, SHORT, false>(data, into),
         (Convert::Short { .. }, true) => steps.by_width::<T, SHORT, true>(data, into),
+        (Convert::Shift { .. }, false) => steps.by_multiplier::<T, SHIFT, false>(data, into),
+        (Convert::Shift { .. }, true) => steps.by_multiplier::<T, SHIFT, true>(data, into),
         (Convert::High { .. }, false) => steps.by_multiplier::<T, HIGH, false>(data, into),
         (Convert::High { .. }, true) => steps.by_multiplier::<T, HIGH, true>(data, into),
     }

@@ -13,7 +13,7 @@ use nvdla_uapi::reg::values::Precision;
 use super::super::super::operation::Operation;
 use super::super::lookup::{Joint, Side, ENTRIES};
 use super::super::plan::{Plan, Step};
-use super::convert::{Convert, Converter, HIGH, LIMIT, SHORT};
+use super::convert::{Convert, Converter, HIGH, LIMIT, SHIFT, SHORT};
 use super::operand::store;
 
 /// Elements of a step.
@@ -60,6 +60,7 @@ impl Tail {
         match self.convert {
             Convert::Limit => self.all::<LIMIT>(joint, values, into),
             Convert::Short { .. } => self.all::<SHORT>(joint, values, into),
+            Convert::Shift { .. } => self.all::<SHIFT>(joint, values, into),
             Convert::High { .. } => self.all::<HIGH>(joint, values, into),
         }
     }
