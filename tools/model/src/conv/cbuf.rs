@@ -9,6 +9,7 @@
 //! Source: the sequence threads of `cmod/cdma` and `cmod/csc`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use nvdla_uapi::layout::feature::{Cells, Cube, View};
 use nvdla_uapi::layout::pixel::{Format, Kind};
@@ -20,6 +21,9 @@ use super::pixel;
 use crate::memory::{self, Memory, Span, Stop};
 use crate::simd::table::{self, Results};
 use nvdla_uapi::isa::Isa;
+
+/// The largest number of weight surfaces whose counters are kept: more than usual networks have.
+const MOST_COUNTED: usize = 4096;
 
 /// The contents of the convolution buffer between operations.
 #[derive(Debug, Default)]
@@ -38,6 +42,8 @@ pub struct State {
     weights: Vec<u8>,
     /// Where the remaining weights were fetched, and [`Memory::version`] of the bytes at that time.
     fetched: Option<(WeightSurface, u64)>,
+    /// The numbers of NaNs and infinities in fp16 weights that were fetched before, by address, with the version of the bytes.
+    counted: HashMap<u64, (WeightSurface, u64, (u32, u32))>,
     /// The counters of the last fetches. An operation that fetches nothing reports them again.
     pub(super) counters: Counters,
 }
@@ -187,18 +193,34 @@ impl State {
         }
         let surface = &operation.weights;
         let stored = memory::read(memory, "CDMA", surface.port, surface.address, surface.bytes)?;
+        let version = memory.version(Span { port: surface.port, address: surface.address, length: surface.bytes });
         (self.counters.nan_weights, self.counters.infinite_weights) = match operation.precision {
-            Precision::Fp16 => count(stored),
+            Precision::Fp16 => self.special(surface, version, stored),
             Precision::Int8 | Precision::Int16 => (0, 0),
         };
         let Some((address, bytes)) = surface.mask else {
-            let span = Span { port: surface.port, address: surface.address, length: surface.bytes };
-            return Ok(Weights { bytes: Cow::Borrowed(&stored[..needed]), version: memory.version(span) });
+            return Ok(Weights { bytes: Cow::Borrowed(&stored[..needed]), version });
         };
         let groups = operation.kernels.div_ceil(operation.atomic_k);
         memory::read(memory, "CDMA", surface.port, surface.sizes, groups * 4)?;
         let mask = memory::read(memory, "CDMA", surface.port, address, bytes)?;
         Ok(changed(decompress(mask, stored, needed / operation.element(), operation.element())))
+    }
+
+    /// Counts NaNs and infinities of weights, unless this version of them was counted before.
+    fn special(&mut self, surface: &WeightSurface, version: Option<u64>, stored: &[u8]) -> (u32, u32) {
+        let Some(version) = version else { return count(stored) };
+        match self.counted.get(&surface.address) {
+            Some((counted, of, result)) if (counted, *of) == (surface, version) => *result,
+            _ => {
+                if self.counted.len() >= MOST_COUNTED {
+                    self.counted.clear();
+                }
+                let result = count(stored);
+                self.counted.insert(surface.address, (*surface, version, result));
+                result
+            }
+        }
     }
 
     /// Releases the slices and weights that the operation does not keep.

@@ -18,7 +18,7 @@ use super::kernel::{Kernel, Tile};
 use super::parts::{self, Part, PANELS};
 use super::shape::{self, Run, Shape};
 use super::sink::{Position, Sink};
-use super::weight_cache::{Panels, WeightCache};
+use super::weight_cache::{IntPanels, Panels, WeightCache};
 use crate::limit::is_over;
 use crate::simd::aligned::Aligned;
 use crate::threads::keep_awake;
@@ -32,7 +32,7 @@ const CHUNK: usize = 1024;
 pub(super) struct InputBuffers {
     data: Aligned,
     runs: Vec<Run>,
-    weight_cache: WeightCache,
+    weight_cache: WeightCache<IntPanels>,
 }
 
 /// A thread's buffers for a part.

@@ -127,7 +127,7 @@ pub fn fp16_bytes<S: BoundsSink<Out = [u8; 2]>>(
     isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
-    weights: &[u8],
+    weights: &Weights<'_>,
     sink: &S,
 ) -> bool {
     let Scratch { fp16: buffers, bytes, .. } = scratch;

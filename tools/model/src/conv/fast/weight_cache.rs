@@ -24,7 +24,7 @@ const MAX_IDLE: u64 = 4096;
 
 /// Everything on which packed weights depend.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Key {
+pub(super) struct Key {
     version: u64,
     surface: WeightSurface,
     mapping: Mapping,
@@ -32,28 +32,79 @@ struct Key {
     kernels: usize,
     atomic_c: usize,
     lanes: usize,
-    channels: usize,
-    taps: usize,
+    post_extension: usize,
     isa: Isa,
 }
 
+impl Key {
+    /// The key of an operation with weights of this [`crate::memory::Memory::version`].
+    pub(super) fn new(isa: Isa, operation: &Operation, version: u64) -> Self {
+        let Operation { weights: surface, mapping, kernel, kernels, atomic_c, atomic_k: lanes, post_extension, .. } =
+            *operation;
+        Self { version, surface, mapping, kernel, kernels, atomic_c, lanes, post_extension, isa }
+    }
+}
+
 #[derive(Debug)]
-struct Entry {
+struct Entry<P> {
     key: Key,
-    panels: Aligned,
-    starts: Aligned,
+    packed: P,
     bytes: usize,
     used: u64,
 }
 
-/// The panels of operations, by the address of the weights.
+/// Packed weights, by the address of the weights.
 #[derive(Debug, Default)]
-pub(super) struct WeightCache {
-    entries: HashMap<u64, Entry>,
+pub(super) struct WeightCache<P> {
+    entries: HashMap<u64, Entry<P>>,
     /// Bytes of all entries.
     bytes: usize,
     /// Number of look-ups so far.
     clock: u64,
+}
+
+impl<P: Default> WeightCache<P> {
+    /// Returns an operation's packed weights of `bytes` bytes. `pack` makes them if they are not in the cache, in the memory of
+    /// older ones. `None` if they cannot be cached.
+    pub(super) fn packed(&mut self, key: Key, bytes: usize, pack: impl FnOnce(&mut P)) -> Option<&mut P> {
+        self.clock += 1;
+        let clock = self.clock;
+        let address = key.surface.address;
+        if self.entries.get(&address).is_none_or(|entry| entry.key != key) {
+            let mut packed = self.place(address, bytes)?;
+            pack(&mut packed);
+            self.bytes += bytes;
+            self.entries.insert(address, Entry { key, packed, bytes, used: clock });
+        }
+        let entry = self.entries.get_mut(&address)?;
+        entry.used = clock;
+        Some(&mut entry.packed)
+    }
+
+    /// Returns a place for new weights. Reuses the memory of old ones at the same address.
+    fn place(&mut self, address: u64, bytes: usize) -> Option<P> {
+        let old = self.entries.remove(&address);
+        self.bytes -= old.as_ref().map_or(0, |entry| entry.bytes);
+        if self.bytes + bytes > CAPACITY {
+            let Self { clock, bytes: all, .. } = self;
+            self.entries.retain(|_, entry| {
+                let stays = entry.used + MAX_IDLE > *clock;
+                *all -= if stays { 0 } else { entry.bytes };
+                stays
+            });
+        }
+        let fits = self.bytes + bytes <= CAPACITY;
+        // Memory that is larger than `bytes` would not be counted.
+        let old = old.filter(|entry| entry.bytes <= bytes).map(|entry| entry.packed);
+        fits.then(|| old.unwrap_or_default())
+    }
+}
+
+/// The panels of an int8 operation.
+#[derive(Debug, Default)]
+pub(super) struct IntPanels {
+    panels: Aligned,
+    starts: Aligned,
 }
 
 /// An operation's panels.
@@ -65,7 +116,7 @@ pub(super) struct Panels<'k, W, const N: usize> {
     pub starts: &'k [[i32; N]],
 }
 
-impl WeightCache {
+impl WeightCache<IntPanels> {
     /// Returns the operation's panels. Packs them with several threads if they are not in the cache. `None` if they
     /// cannot be cached.
     ///
@@ -79,17 +130,12 @@ impl WeightCache {
         (weights, version): (&[u8], Option<u64>),
         threads: usize,
     ) -> Option<Panels<'_, K::Weight, N>> {
-        let Operation { weights: surface, mapping, kernel, kernels, atomic_c, atomic_k: lanes, .. } = *operation;
-        let Shape { channels, taps, .. } = *shape;
-        let key = Key { version: version?, surface, mapping, kernel, kernels, atomic_c, lanes, channels, taps, isa };
+        let key = Key::new(isa, operation, version?);
         let (count, step) = parts::panels::<N>(operation);
         let length = shape.depth() * N;
         let (weights_of, starts_of) = (count * length, count * N);
-        self.clock += 1;
-        let clock = self.clock;
-        if self.entries.get(&surface.address).is_none_or(|entry| entry.key != key) {
-            let bytes = weights_of * size_of::<K::Weight>() + starts_of * size_of::<i32>();
-            let (mut panels, mut starts) = self.buffers(surface.address, bytes)?;
+        let bytes = weights_of * size_of::<K::Weight>() + starts_of * size_of::<i32>();
+        let IntPanels { panels, starts } = self.packed(key, bytes, |IntPanels { panels, starts }| {
             let all = panels.get::<K::Weight>(weights_of).chunks_exact_mut(length);
             let all = all.zip(starts.get::<i32>(starts_of).as_chunks_mut::<N>().0).enumerate();
             let pack = |(number, (panel, start)): (usize, (&mut [K::Weight], &mut [i32; N]))| {
@@ -97,31 +143,9 @@ impl WeightCache {
                 unsafe { K::pack(operation, shape, weights, number * step, panel, start) };
             };
             share::share(threads, all, || (), |(), panel| pack(panel));
-            self.bytes += bytes;
-            self.entries.insert(surface.address, Entry { key, panels, starts, bytes, used: clock });
-        }
-        let entry = self.entries.get_mut(&surface.address)?;
-        entry.used = clock;
-        let weights = &*entry.panels.get::<K::Weight>(weights_of);
-        Some(Panels { weights, starts: entry.starts.get::<i32>(starts_of).as_chunks::<N>().0 })
-    }
-
-    /// Returns memory for new panels. Reuses the memory of old panels at the same address.
-    fn buffers(&mut self, address: u64, bytes: usize) -> Option<(Aligned, Aligned)> {
-        let old = self.entries.remove(&address);
-        self.bytes -= old.as_ref().map_or(0, |entry| entry.bytes);
-        if self.bytes + bytes > CAPACITY {
-            let Self { clock, bytes: all, .. } = self;
-            self.entries.retain(|_, entry| {
-                let stays = entry.used + MAX_IDLE > *clock;
-                *all -= if stays { 0 } else { entry.bytes };
-                stays
-            });
-        }
-        let fits = self.bytes + bytes <= CAPACITY;
-        // Memory that is larger than `bytes` would not be counted.
-        let old = old.filter(|entry| entry.bytes <= bytes).map(|entry| (entry.panels, entry.starts));
-        fits.then(|| old.unwrap_or_default())
+        })?;
+        let weights = &*panels.get::<K::Weight>(weights_of);
+        Some(Panels { weights, starts: starts.get::<i32>(starts_of).as_chunks::<N>().0 })
     }
 }
 
@@ -155,7 +179,7 @@ mod tests {
     }
 
     fn panels(
-        cache: &mut WeightCache,
+        cache: &mut WeightCache<IntPanels>,
         operation: &Operation,
         weights: &[u8],
         version: Option<u64>,
@@ -197,10 +221,10 @@ mod tests {
         let mut cache = WeightCache::default();
         let here = operation(0);
         panels(&mut cache, &here, &vec![1; here.kernel_bytes() * here.kernels], Some(1)).unwrap();
-        assert!(cache.buffers(1, CAPACITY).is_none(), "the other is in use");
+        assert!(cache.place(1, CAPACITY).is_none(), "the other is in use");
         cache.clock += MAX_IDLE;
-        assert!(cache.buffers(1, CAPACITY).is_some());
+        assert!(cache.place(1, CAPACITY).is_some());
         assert_eq!((cache.entries.len(), cache.bytes), (0, 0));
-        assert!(cache.buffers(1, CAPACITY + 1).is_none());
+        assert!(cache.place(1, CAPACITY + 1).is_none());
     }
 }

@@ -20,7 +20,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use super::super::super::cbuf::Input;
+use super::super::super::cbuf::{Input, Weights};
 use super::super::super::fp16::is_nan;
 use super::super::super::operation::{Mode, Operation};
 use super::super::kernel::PARALLEL_MACS;
@@ -41,7 +41,7 @@ mod plain;
 mod run;
 pub(super) mod sums;
 
-use panel::{Panel, KERNELS};
+use panel::{has_nan_in, Panel, Panels, KERNELS};
 use run::{Run, GROUP};
 pub use sums::Buffers;
 use sums::{Data, Sums};
@@ -73,17 +73,18 @@ pub fn run<S: BoundsSink>(
     isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
-    weights: &[u8],
+    weights: &Weights<'_>,
     sink: &S,
     out: &mut [S::Out],
 ) -> bool {
     let shape = Shape::new(operation, std::mem::take(&mut buffers.steps), std::mem::take(&mut buffers.offsets));
-    let Buffers { data, runs, steps } = &mut buffers.bounds;
+    let Buffers { data, runs, steps, weights: cache } = &mut buffers.bounds;
     copy(operation, [shape.line, shape.lines, shape.channels], input, &mut data.bits, |bits| bits);
-    let weight_nan = weights.as_chunks().0.iter().fold(false, |any, &half| any | is_nan(u16::from_le_bytes(half)));
+    walk(operation, &shape, runs, steps);
+    let cached = Panels::cached(cache, isa, operation, weights, runs);
+    let weight_nan = cached.map_or_else(|| has_nan_in(weights), |panels| panels.has_nan);
     let nan = data.bits.iter().fold(weight_nan, |any, &bits| any | is_nan(bits));
     if !nan {
-        walk(operation, &shape, runs, steps);
         data.decompose(isa);
         let depth = shape.offsets.len();
         let macs = out.len() * depth;
@@ -95,6 +96,7 @@ pub fn run<S: BoundsSink>(
             operation,
             shape: &shape,
             weights,
+            cached,
             data,
             runs,
             steps,
@@ -144,6 +146,7 @@ struct BoundedConvolution<'a, S> {
     operation: &'a Operation,
     shape: &'a Shape,
     weights: &'a [u8],
+    cached: Option<&'a Panels>,
     data: &'a Data,
     runs: &'a [Run],
     steps: &'a [Range<usize>],
@@ -158,8 +161,12 @@ impl<S: BoundsSink> BoundedConvolution<'_, S> {
     fn part(&self, buffers: &mut PartBuffers, mut part: Part<'_, S::Out>) {
         let Self { operation, shape, data, runs, steps, isa, sink, widest, reach, slack, .. } = *self;
         let PartBuffers { panel, low, high, exact } = buffers;
-        panel.fill(isa, operation, self.weights, runs, part.kernel);
-        let panel = &*panel;
+        let panel = if let Some(cached) = self.cached {
+            &cached.panels[part.kernel / KERNELS]
+        } else {
+            panel.fill(isa, operation, self.weights, runs, part.kernel);
+            panel
+        };
         low.resize(ELEMENTS * KERNELS, 0.0);
         high.resize(ELEMENTS * KERNELS, 0.0);
         let sums = Sums { runs, steps, data, panel, widest, reach, slack };

@@ -5,7 +5,14 @@
 // Only code that is inlined into a loop is compiled for the loop's instruction set.
 #![allow(clippy::inline_always)]
 
+use std::cell::Cell;
+
+use rayon::prelude::*;
+
+use super::super::super::super::cbuf::Weights;
+use super::super::super::super::fp16::is_nan;
 use super::super::super::super::operation::Operation;
+use super::super::super::weight_cache::{Key, WeightCache};
 use super::super::panel::ZERO;
 use super::run::{Run, GROUP};
 use crate::simd::transpose::transpose;
@@ -21,19 +28,58 @@ pub(super) struct Panel {
     rows: Vec<u8>,
     /// Lanes per kernel.
     depth: usize,
-    /// The weights' bytes, lane by lane.
-    turned: Vec<u8>,
     /// Significands times 16^exponent, lane by lane.
     pub values: Vec<[f64; KERNELS]>,
     /// High bits of the exponents, four lanes per group. [`ZERO`] if there is no weight.
     pub exponents: Vec<[i8; GROUP * KERNELS]>,
 }
 
+thread_local! {
+    /// A thread's buffer for one panel.
+    static TURNED: Cell<Vec<u8>> = Cell::default();
+}
+
+/// The panels of an operation, and whether a weight is NaN.
+#[derive(Debug, Default)]
+pub(super) struct Panels {
+    pub panels: Vec<Panel>,
+    pub has_nan: bool,
+}
+
+impl Panels {
+    /// Returns the panels of an operation with weights in memory. Packs them if they are not in the cache. `None` if they cannot
+    /// be cached.
+    pub(super) fn cached<'c>(
+        cache: &'c mut WeightCache<Self>,
+        isa: Isa,
+        operation: &Operation,
+        weights: &Weights<'_>,
+        runs: &[Run],
+    ) -> Option<&'c Self> {
+        let (depth, groups) = size(runs);
+        let count = operation.kernels.div_ceil(KERNELS);
+        let bytes = count * KERNELS * (depth * (size_of::<u16>() + size_of::<f64>()) + groups * GROUP);
+        let packed = cache.packed(Key::new(isa, operation, weights.version?), bytes, |Self { panels, has_nan }| {
+            panels.resize_with(count, Panel::default);
+            *has_nan = has_nan_in(weights);
+            panels.par_iter_mut().enumerate().for_each(|(number, panel)| {
+                panel.fill(isa, operation, weights, runs, number * KERNELS);
+            });
+        })?;
+        Some(packed)
+    }
+}
+
+/// Whether an fp16 is NaN.
+pub(super) fn has_nan_in(bytes: &[u8]) -> bool {
+    bytes.as_chunks().0.iter().fold(false, |any, &half| any | is_nan(u16::from_le_bytes(half)))
+}
+
 impl Panel {
     /// Fills the panel with the weights of the kernels from `first` on.
     pub(super) fn fill(&mut self, isa: Isa, operation: &Operation, weights: &[u8], runs: &[Run], first: usize) {
-        let (depth, groups) = runs.last().map_or((0, 0), |run| (run.lane + run.length, run.group + groups(run.length)));
-        let Self { rows, turned, values, exponents, .. } = self;
+        let (depth, groups) = size(runs);
+        let Self { rows, values, exponents, .. } = self;
         self.depth = depth;
         rows.clear();
         rows.resize(KERNELS * depth * 2, 0);
@@ -47,8 +93,10 @@ impl Panel {
                 row[run.lane * 2..][..run.length * 2].copy_from_slice(&from[..run.length * 2]);
             }
         }
+        // The weights' bytes, lane by lane.
+        let mut turned = TURNED.take();
         turned.resize(depth * KERNELS * 2, 0);
-        transpose::<u16>([KERNELS, depth], rows, depth * 2, turned, KERNELS * 2);
+        transpose::<u16>([KERNELS, depth], rows, depth * 2, &mut turned, KERNELS * 2);
         let lanes = turned.as_chunks::<{ KERNELS * 2 }>().0;
         for run in runs {
             let values = values[run.lane..][..run.length].chunks_mut(GROUP);
@@ -62,6 +110,7 @@ impl Panel {
                 decompose(isa, &bits[..count], values.as_flattened_mut(), &mut exponents[..count]);
             }
         }
+        TURNED.set(turned);
     }
 
     /// A kernel's weights in a run.
@@ -75,6 +124,11 @@ impl Panel {
             run.lane + run.length <= self.values.len() && run.group + groups(run.length) <= self.exponents.len()
         })
     }
+}
+
+/// The lanes and the groups of all runs.
+fn size(runs: &[Run]) -> (usize, usize) {
+    runs.last().map_or((0, 0), |run| (run.lane + run.length, run.group + groups(run.length)))
 }
 
 /// Groups of a run of `length` lanes.

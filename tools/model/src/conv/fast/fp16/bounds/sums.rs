@@ -2,7 +2,8 @@
 
 //! The inputs of the bounds.
 
-use super::panel::{self, Panel};
+use super::super::super::weight_cache::WeightCache;
+use super::panel::{self, Panel, Panels};
 use super::run::{Run, GROUP};
 use nvdla_uapi::isa::Isa;
 use std::ops::Range;
@@ -29,6 +30,7 @@ pub struct Buffers {
     pub(super) data: Data,
     pub(super) runs: Vec<Run>,
     pub(super) steps: Vec<Range<usize>>,
+    pub(super) weights: WeightCache<Panels>,
 }
 
 /// The inputs of the bounds of one panel's sums.
