@@ -284,9 +284,9 @@ mod tests {
                                 let fits = |value: i32| {
                                     (i64::from(value) - i64::from(offset)).abs() < (1 << 31) - (1 << shift)
                                 };
-                                values
-                                    .iter_mut()
-                                    .for_each(|value| *value = if fits(*value) { *value } else { offset.max(floor) });
+                                for value in &mut values {
+                                    *value = if fits(*value) { *value } else { offset.max(floor) };
+                                }
                             }
                             for values in values.as_chunks().0 {
                                 // SAFETY: the machine has the instructions.
