@@ -21,7 +21,8 @@ impl<'o> SlotOperands<'o> {
     /// has the shifts of those that are read directly from memory.
     #[inline(always)]
     pub(super) fn new(operands: &Operands<'o>, each: [bool; SLOTS], direct: Shifts, slot: Option<Slot>) -> Self {
-        let Some(slot) = slot.map(|slot| slot as usize) else { return Self::None };
+        let Some(slot) = slot else { return Self::None };
+        let slot = slot as usize;
         match direct[slot] {
             Some(shift) => Self::Bytes { bytes: operands.bytes[slot], shift },
             None => {

@@ -74,8 +74,8 @@ pub(in super::super) unsafe fn run<T: Sample>(
     into: &mut [u8],
 ) {
     let operand = |slot: Option<Slot>| SlotOperands::new(operands, fused.each, fused.direct, slot);
-    let [first, second] = fused.adds.map(operand);
-    let [factor, second_factor] = [fused.mul, fused.second_mul].map(operand);
+    let (first, second) = (operand(fused.adds[0]), operand(fused.adds[1]));
+    let (factor, second_factor) = (operand(fused.mul), operand(fused.second_mul));
     let steps = Steps { fused, with, first, second, factor, second_factor };
     let floor = if matches!(second, SlotOperands::None) { fused.first_floor } else { fused.second_floor };
     match (with, with.is_positive(floor)) {
