@@ -24,8 +24,8 @@ use crate::simd::aligned::Aligned;
 use crate::threads::keep_awake;
 use nvdla_uapi::isa::Isa;
 
-/// Largest number of sums of a surface that a sink takes at a time.
-const CHUNK: usize = 1024;
+/// Largest number of sums that are computed before a sink takes them.
+const CHUNK: usize = 4096;
 
 /// Memory for the copied input, its runs and the packed weights, kept between operations.
 #[derive(Debug, Default)]
@@ -119,7 +119,7 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
         let joined = shape.height == 1;
         let (rows, width) = if joined { (1, part.lines) } else { (part.lines, shape.width) };
         let tiles = width.div_ceil(K::PIXELS);
-        let per_strip = (CHUNK / lanes / K::PIXELS).max(1);
+        let per_strip = (CHUNK / lanes.max(N) / K::PIXELS).max(1);
         let strip = buffers.strip.get::<i32>(per_strip * K::PIXELS * N * panels);
         let surface_sums = buffers.surface.get::<i32>(per_strip * K::PIXELS * lanes);
         for y in 0..rows {

@@ -28,6 +28,9 @@ pub trait Sink: Sync {
     fn take(&self, position: Position, sums: &[i32], out: &mut [Self::Out]);
 }
 
+/// The largest number of bounds that a sink takes at a time.
+pub const MOST_BOUNDS: usize = 1024;
+
 /// Lower and upper bounds of sums.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds<'b> {

@@ -12,7 +12,7 @@ use super::addresses::fp16_out;
 use super::avx512::{int8, Tail};
 use super::fused::Fused;
 use super::fused_float::FusedFloat;
-use super::lanes::{Scratch, Shifts, Slot, CHUNK};
+use super::lanes::{Scratch, Shifts, Slot};
 use super::load::Data;
 use super::lookup::Joint;
 use super::plan::{Feed, Plan, Prepare};
@@ -101,6 +101,9 @@ fn direct(context: &ChunkContext, bytes: u32, shift: impl Fn(Prepare) -> Option<
     })
 }
 
+/// Smallest number of elements for which a table of all results is worth its computation.
+const TABLE_FROM: usize = 1024;
+
 /// Whether the operation maps int8 to int8, with all operands the same for the layer. A table of 256 results then
 /// replaces the computation.
 fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
@@ -110,7 +113,7 @@ fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
     from_bytes
         && to_bytes
         && plan.feeds.iter().flatten().all(|feed| matches!(feed, Feed::One(_)))
-        && elements > CHUNK
+        && elements > TABLE_FROM
         && !operation.count.any()
 }
 

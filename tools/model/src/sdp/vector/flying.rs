@@ -24,14 +24,14 @@ use super::avx512::Tail;
 use super::choose::tail;
 use super::choose::{joint, short};
 use super::lanes::{Direct, Operands};
-use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
+use super::lanes::{Scratch, Slot, SLOTS};
 use super::load::Data;
 use super::lookup::Joint;
 use super::plan::{Feed, Plan};
 use super::process::{self, ChunkContext, Short};
 use super::run::Settings;
 use super::walk::{emit, Walk};
-use crate::conv::fast::sink;
+use crate::conv::fast::sink::{self, MOST_BOUNDS};
 use crate::lut::Tables;
 use crate::memory::{Fault, Memory, Stop};
 use crate::registers::Registers;
@@ -291,10 +291,10 @@ impl sink::BoundsSink for Sink<'_> {
     fn take(&self, position: sink::Position, bounds: sink::Bounds<'_>, exact: sink::Exact<'_>, out: &mut [[u8; 2]]) {
         let context = &self.context;
         let Some(short) = context.short else { return };
-        let mut sums = [0.0; CHUNK];
+        let mut sums = [0.0; MOST_BOUNDS];
         let sums = &mut sums[..out.len()];
         sums.copy_from_slice(bounds.low);
-        let mut wanted = [0; CHUNK];
+        let mut wanted = [0; MOST_BOUNDS];
         let mut count = 0;
         let make = |scratch: &Scratch, direct: &Direct, sums: &[f32], into: &mut [u8]| {
             let operands = Operands { lanes: &scratch.operands, bytes: direct };
@@ -303,7 +303,7 @@ impl sink::BoundsSink for Sink<'_> {
         let elements = out.chunks_exact(context.operation.lanes).len();
         self.chunks(position, elements, |scratch, direct, range| {
             make(scratch, direct, &sums[range.clone()], out[range.clone()].as_flattened_mut());
-            let mut high = [[0; 2]; CHUNK];
+            let mut high = [[0; 2]; MOST_BOUNDS];
             let high = &mut high[..range.len()];
             make(scratch, direct, &bounds.high[range.clone()], high.as_flattened_mut());
             // If both bounds have the same result, so has every value between them.

@@ -3,7 +3,7 @@
 //! A chunk of elements, its operands, and loops over them.
 
 /// Elements per chunk: a multiple of every atom, small enough that several chunks fit the first-level cache.
-pub(super) const CHUNK: usize = 1024;
+pub(super) const CHUNK: usize = 4096;
 
 /// Elements after which per-kernel operands repeat: the lanes of the widest atom.
 pub(super) const PERIOD: usize = 32;

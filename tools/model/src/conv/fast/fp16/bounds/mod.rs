@@ -25,7 +25,7 @@ use super::super::super::fp16::is_nan;
 use super::super::super::operation::{Mode, Operation};
 use super::super::kernel::PARALLEL_MACS;
 use super::super::parts::{self, Part};
-use super::super::sink::{Bounds, BoundsSink, Position};
+use super::super::sink::{Bounds, BoundsSink, Position, MOST_BOUNDS};
 use super::shape::{copy, Shape};
 use crate::limit::is_over;
 use crate::threads::keep_awake;
@@ -47,7 +47,7 @@ pub use sums::Buffers;
 use sums::{Data, Sums};
 
 /// Largest number of output elements that a sink takes at a time.
-const ELEMENTS: usize = 64;
+const ELEMENTS: usize = MOST_BOUNDS / KERNELS;
 
 /// Buffers that a thread reuses for all its parts.
 #[derive(Default)]
