@@ -2,8 +2,7 @@
 
 //! The operations of [`super::super::fused`] with a [`Convert`] as converter.
 //!
-//! int8 data to which operands are only added stays in lanes of 16 bits, two vectors per 64 elements, and is limited to
-//! 16 bits (see [`super::convert`]). Other operations use 32 bits until the converter, in four vectors.
+//! Values have 32 bits until the converter, in four vectors per 64 elements.
 
 use std::arch::x86_64::*;
 
@@ -11,9 +10,8 @@ use super::super::fused::{Fused, MulWidth};
 use super::super::lanes::{Operands, Slot};
 use super::super::operand::SlotOperands;
 use super::convert::{Convert, Converter, HIGH, LIMIT, SHIFT, SHORT};
-use super::operand::{load_ints, padded, store, widen, widen_step, STEP};
+use super::operand::{load_ints, padded, store, widen_step, STEP};
 use super::rounding::Rounding;
-use super::scaled::Scaled;
 
 /// Whether [`run`] supports the operation.
 pub(in super::super) fn convert(fused: &Fused) -> Option<Convert> {
@@ -32,9 +30,6 @@ pub(in super::super) trait Sample: Copy + Default {
     /// # Safety
     /// The machine has AVX-512 (F, BW, VL).
     unsafe fn load(data: &[Self; STEP]) -> [__m512i; 4];
-
-    /// The data if they are bytes.
-    fn bytes(data: &[Self]) -> Option<&[u8]>;
 }
 
 impl Sample for i32 {
@@ -43,10 +38,6 @@ impl Sample for i32 {
     unsafe fn load(data: &[Self; STEP]) -> [__m512i; 4] {
         load_ints(data)
     }
-
-    fn bytes(_: &[Self]) -> Option<&[u8]> {
-        None
-    }
 }
 
 impl Sample for u8 {
@@ -54,10 +45,6 @@ impl Sample for u8 {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn load(data: &[Self; STEP]) -> [__m512i; 4] {
         widen_step(data)
-    }
-
-    fn bytes(data: &[Self]) -> Option<&[u8]> {
-        Some(data)
     }
 }
 
@@ -79,20 +66,15 @@ pub(in super::super) unsafe fn run<T: Sample>(
     let steps = Steps { fused, with, first, second, factor, second_factor };
     let floor = if matches!(second, SlotOperands::None) { fused.first_floor } else { fused.second_floor };
     match (with, with.is_positive(floor)) {
-        (Convert::Limit, _) => steps.by_width::<T, LIMIT, false>(data, into),
-        (Convert::Short { .. }, false) => steps.by_width::<T, SHORT, false>(data, into),
-        (Convert::Short { .. }, true) => steps.by_width::<T, SHORT, true>(data, into),
+        (Convert::Limit, _) => steps.by_multiplier::<T, LIMIT, false>(data, into),
+        (Convert::Short { .. }, false) => steps.by_multiplier::<T, SHORT, false>(data, into),
+        (Convert::Short { .. }, true) => steps.by_multiplier::<T, SHORT, true>(data, into),
         (Convert::Shift { .. }, false) => steps.by_multiplier::<T, SHIFT, false>(data, into),
         (Convert::Shift { .. }, true) => steps.by_multiplier::<T, SHIFT, true>(data, into),
         (Convert::High { .. }, false) => steps.by_multiplier::<T, HIGH, false>(data, into),
         (Convert::High { .. }, true) => steps.by_multiplier::<T, HIGH, true>(data, into),
     }
 }
-
-/// How operands are added in lanes of 16 bits, as a parameter of loops: not at all or the same for each atom; prepared; as bytes.
-const REPEATED: u8 = 0;
-const EACH: u8 = 1;
-const BYTES: u8 = 2;
 
 /// How values are multiplied, as a parameter of loops.
 const NONE: u8 = 0;
@@ -113,62 +95,12 @@ struct Steps<'s> {
 
 impl Steps<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn by_width<T: Sample, const CONVERT: u8, const POSITIVE: bool>(&self, data: &[T], into: &mut [u8]) {
-        let Self { fused, first, second, .. } = *self;
-        let is_alone = matches!(second, SlotOperands::None);
-        if let (MulWidth::Narrow, Some(data)) = (fused.mul_width, T::bytes(data)) {
-            if let Some(scaled) = Scaled::new(fused, first, second, self.factor) {
-                return scaled.run::<CONVERT, POSITIVE>(self.with, data, into);
-            }
-        }
-        // After the first sum, 16 bits must hold the value to which a second operand is added.
-        let multiplies = fused.mul.is_some() || fused.second_mul.is_some();
-        if multiplies || fused.saturating || !is_alone && !matches!(first, SlotOperands::Bytes { shift: 0, .. }) {
-            return self.by_multiplier::<T, CONVERT, POSITIVE>(data, into);
-        }
-        let Some(data) = T::bytes(data) else { return self.by_multiplier::<T, CONVERT, POSITIVE>(data, into) };
-        match (first, first.repeated().is_some()) {
-            (SlotOperands::None, _) | (_, true) => self.short::<CONVERT, POSITIVE, REPEATED>(data, into),
-            (SlotOperands::Lanes { .. }, false) => self.short::<CONVERT, POSITIVE, EACH>(data, into),
-            (SlotOperands::Bytes { .. }, _) => self.short::<CONVERT, POSITIVE, BYTES>(data, into),
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     fn by_multiplier<T: Sample, const CONVERT: u8, const POSITIVE: bool>(&self, data: &[T], into: &mut [u8]) {
         match (self.factor, self.fused.mul_width) {
             (SlotOperands::None, _) => self.wide::<T, CONVERT, POSITIVE, NONE>(data, into),
             (_, MulWidth::Narrow) => self.wide::<T, CONVERT, POSITIVE, NARROW>(data, into),
             _ if self.fused.first_floor >= 0 => self.wide::<T, CONVERT, POSITIVE, UP>(data, into),
             _ => self.wide::<T, CONVERT, POSITIVE, WIDE>(data, into),
-        }
-    }
-
-    /// In lanes of 16 bits.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn short<const CONVERT: u8, const POSITIVE: bool, const FIRST: u8>(&self, data: &[u8], into: &mut [u8]) {
-        let Self { fused, with, first, second, .. } = *self;
-        let converter = Converter::<CONVERT, POSITIVE>::new(with);
-        let [first_floor, second_floor] =
-            [fused.first_floor, fused.second_floor].map(|floor| floor.max(i16::MIN.into()) as i16);
-        let (first_floor, second_floor) = (_mm512_set1_epi16(first_floor), _mm512_set1_epi16(second_floor));
-        let repeated = if FIRST == REPEATED { first.load_short(0) } else { _mm512_setzero_si512() };
-        let has_second = !matches!(second, SlotOperands::None);
-        // `packs_epi16` takes eight of one and eight of the other alternately.
-        let order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
-        for (number, (data, into)) in data.chunks(STEP).zip(into.chunks_mut(STEP)).enumerate() {
-            let mut values = [_mm512_setzero_si512(); 2];
-            for (from, result) in [0, 32].into_iter().zip(&mut values) {
-                let at = number * STEP + from;
-                let operands = if FIRST == REPEATED { repeated } else { first.load_short(at) };
-                let mut value = _mm512_adds_epi16(widen(&data[from.min(data.len())..]), operands);
-                value = _mm512_max_epi16(value, first_floor);
-                if has_second {
-                    value = _mm512_max_epi16(_mm512_adds_epi16(value, second.load_short(at)), second_floor);
-                }
-                *result = converter.short(value);
-            }
-            store(into, _mm512_permutexvar_epi64(order, _mm512_packs_epi16(values[0], values[1])));
         }
     }
 

@@ -10,6 +10,5 @@ pub(super) mod int8;
 mod lookup;
 mod operand;
 mod rounding;
-mod scaled;
 
 pub(in crate::sdp) use lookup::Tail;

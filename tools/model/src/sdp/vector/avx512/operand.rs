@@ -47,17 +47,6 @@ impl SlotOperands<'_> {
             }
         }
     }
-
-    /// Loads the operands of the 32 elements from `at` on, limited to 16 bits.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    pub(super) fn load_short(self, at: usize) -> __m512i {
-        if let Self::Bytes { bytes, shift: 0 } = self {
-            return widen(&bytes[at.min(bytes.len())..]);
-        }
-        let low = _mm512_cvtsepi32_epi16(self.load(at));
-        _mm512_inserti64x4(_mm512_castsi256_si512(low), _mm512_cvtsepi32_epi16(self.load(at + 16)), 1)
-    }
 }
 
 /// Loads the first 16 values.
@@ -106,18 +95,6 @@ pub(super) fn load_bytes(bytes: &[u8]) -> __m128i {
         // SAFETY: the mask has a bit for each of the bytes.
         None => unsafe { _mm_maskz_loadu_epi8((1 << bytes.len()) - 1, bytes.as_ptr().cast()) },
     }
-}
-
-/// Loads up to 32 bytes, and widens each to 16 bits.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(super) fn widen(bytes: &[u8]) -> __m512i {
-    _mm512_cvtepi8_epi16(match bytes.first_chunk::<32>() {
-        // SAFETY: 32 bytes.
-        Some(bytes) => unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) },
-        // SAFETY: the mask has a bit for each of the bytes.
-        None => unsafe { _mm256_maskz_loadu_epi8((1 << bytes.len()) - 1, bytes.as_ptr().cast()) },
-    })
 }
 
 /// Stores the first `into.len()` bytes.
