@@ -191,6 +191,13 @@ impl ConvShape {
         self.groups(config) * self.packages(config) * self.outputs()
     }
 
+    /// Cycles that the multiply-accumulate cells are busy, or the accumulator if it is busy for longer: it hands over the sums of a
+    /// kernel group position by position.
+    pub fn busy_cycles(&self, config: &Config) -> u64 {
+        let position = self.group(config).div_ceil(config.sdp_bs_throughput.max(1).into()) + delivery(config);
+        self.mac_cycles(config).max(self.groups(config) * self.outputs() * position)
+    }
+
     /// Bytes of the input that CDMA reads.
     fn input_bytes(&self, config: &Config) -> u64 {
         match self.image {
@@ -225,6 +232,17 @@ impl ConvShape {
         }
         let slow = surfaces / 4 * 2 + (surfaces % 4).saturating_sub(2);
         u64::from(self.input.height) * u64::from(self.batch) * ((surfaces - slow) * 2 * (width + 1) + slow * 3 * width)
+    }
+}
+
+/// Cycles per position in which the accumulator hands nothing to SDP (`NV_NVDLA_CACC_delivery_buffer.v`). An entry of its buffer holds
+/// the sums of a kernel group, and SDP takes a part of it per cycle. The later releases read the next entry when all parts are taken, and
+/// have none to hand over in that cycle (`dbuf_rd_en_new`, `cacc2sdp_valid`). That of nv_full has entries of 16 sums, and reads one
+/// per cycle (`dbuf_rd_ready`).
+pub(crate) fn delivery(config: &Config) -> u64 {
+    match config.family {
+        Family::NvSmall => 1,
+        Family::NvFull => 0,
     }
 }
 
@@ -501,6 +519,17 @@ mod tests {
         let fp16 = Cube { precision: Precision::Fp16, ..direct.input };
         assert_eq!(ConvShape { input: fp16, ..direct }.mac_cycles(&NV_FULL), 2 * 3 * 9 * 80);
         assert_eq!(direct.mac_cycles(&NV_SMALL), 100_u64.div_ceil(8) * 33_u64.div_ceil(8) * 9 * 80);
+    }
+
+    /// The accumulator hands over the sums of a kernel group in as many cycles as SDP needs for them, and one more.
+    #[test]
+    fn cycles_of_the_accumulator() {
+        use nvdla_uapi::config::{NV_LARGE, NV_MEDIUM_512};
+        let shape = ConvShape::direct(Cube::int8(8, 10, 10), 64, (1, 1), Cube::int8(64, 10, 10));
+        let cycles = [&NV_SMALL, &NV_MEDIUM_512, &NV_LARGE, &NV_FULL].map(|config| shape.busy_cycles(config));
+        assert_eq!(cycles, [8 * 100 * 9, 4 * 100 * 5, 2 * 100 * 3, 2 * 100 * 2]);
+        let deep = ConvShape::direct(Cube::int8(256, 12, 12), 64, (3, 3), Cube::int8(64, 10, 10));
+        assert_eq!(deep.busy_cycles(&NV_LARGE), deep.mac_cycles(&NV_LARGE));
     }
 
     /// The lengths of a run's stripes.

@@ -16,7 +16,6 @@ use crate::sdp::{self, SdpShape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{MemoryType, OpType, Operation, Surface};
 use nvdla_uapi::layout;
-use nvdla_uapi::reg::Family;
 
 /// An operation of any unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,7 +136,7 @@ pub fn pipeline(
     };
     let (mut output, mut behind) = (sdp.map_or(MemoryType::Mc, |shape| shape.output.memory), 0);
     let mut written = sdp.map_or(Bytes::default(), |shape| shape.output.bytes(config));
-    position += delivery(config);
+    position += conv::delivery(config);
     if let Some(shape) = pdp {
         written += shape.output.bytes(config);
         let bytes = channels * u64::from(layout::bytes(shape.input.precision));
@@ -169,15 +168,6 @@ pub fn pipeline(
         Limit::Sram
     };
     Estimate { cycles, compute: run.compute.max(operands), memory: moving, bytes, limit }
-}
-
-/// Cycles of the delivery buffer in which SDP takes nothing of a position. That of nv_full's release reads one entry of 16 sums per
-/// cycle (`NV_NVDLA_CACC_delivery_buffer.v`: `dbuf_rd_ready`).
-fn delivery(config: &Config) -> u64 {
-    match config.family {
-        Family::NvSmall => 1,
-        Family::NvFull => 0,
-    }
 }
 
 #[cfg(test)]

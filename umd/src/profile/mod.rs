@@ -62,7 +62,7 @@ impl Profile {
                 bytes: Bytes::default(),
                 compute: 0,
                 busy: match &shape {
-                    Shape::Conv(shape) => shape.mac_cycles(config),
+                    Shape::Conv(shape) => shape.busy_cycles(config),
                     _ => 0,
                 },
                 cycles: 0,

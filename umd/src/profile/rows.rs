@@ -27,7 +27,8 @@ pub struct Row {
     pub bytes: Bytes,
     /// Cycles that the unit needs for the computation.
     pub compute: u64,
-    /// Cycles that the unit is busy at its full throughput: for a convolution, those of the multiply-accumulate cells.
+    /// Cycles that the unit is busy at its full throughput: for a convolution, those of the multiply-accumulate cells, or of the
+    /// accumulator where it hands over its sums for longer.
     pub busy: u64,
     /// Cycles that the operation takes without others.
     pub cycles: u64,
