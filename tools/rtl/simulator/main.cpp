@@ -45,6 +45,8 @@ struct Options {
     Timing dbb, sram;
     // Cycles without a memory access after which a run ends because nothing happens any more.
     uint64_t idle = 4000000;
+    // Cycles that a register access lasts at least, as behind a slow bus.
+    uint64_t access = 0;
 };
 
 // A message as it is read.
@@ -117,33 +119,12 @@ class Device {
         for (int i = 0; i < SETTLE_CYCLES; i++) cycle();
     }
 
-    // A register access: the value that a read gives, zero for a write.
+    // A register access that lasts as long as the options say: the value that a read gives, zero for a write.
     uint32_t access(uint32_t offset, bool write, uint32_t value) {
-        top_->csb_valid = 1;
-        top_->csb_addr = static_cast<uint16_t>(offset >> 2);
-        top_->csb_wdat = value;
-        top_->csb_write = write;
-        const bool posted = write && offset >= AFTER_GLB;
-        top_->csb_nposted = write && !posted;
-        bool taken = false;
-        for (int i = 0; i < ACCESS_CYCLES; i++) {
-            cycle();
-            if (!taken && csb_ready_) {
-                taken = true;
-                top_->csb_valid = 0;
-                if (posted) return 0;
-            }
-            if (taken && (write ? csb_complete_ : csb_data_valid_)) {
-                const uint32_t data = write ? 0 : csb_data_;
-                for (int j = 0; write && j < AFTER_WRITE; j++) cycle();
-                return data;
-            }
-        }
-        top_->csb_valid = 0;
-        char text[96];
-        std::snprintf(text, sizeof text, "the %s of register %#x is not answered in %d cycles", write ? "write" : "read",
-                      offset, ACCESS_CYCLES);
-        throw std::runtime_error(text);
+        const uint64_t end = now_ + options_.access;
+        const uint32_t data = transfer(offset, write, value);
+        while (now_ < end) cycle();
+        return data;
     }
 
     // Clocks until there is a new interrupt or one of the limits is reached. The line may have been high since before the
@@ -222,6 +203,35 @@ class Device {
     Memory& memory(int interface) { return memory_[interface]; }
 
   private:
+    // A register access on the design's interface.
+    uint32_t transfer(uint32_t offset, bool write, uint32_t value) {
+        top_->csb_valid = 1;
+        top_->csb_addr = static_cast<uint16_t>(offset >> 2);
+        top_->csb_wdat = value;
+        top_->csb_write = write;
+        const bool posted = write && offset >= AFTER_GLB;
+        top_->csb_nposted = write && !posted;
+        bool taken = false;
+        for (int i = 0; i < ACCESS_CYCLES; i++) {
+            cycle();
+            if (!taken && csb_ready_) {
+                taken = true;
+                top_->csb_valid = 0;
+                if (posted) return 0;
+            }
+            if (taken && (write ? csb_complete_ : csb_data_valid_)) {
+                const uint32_t data = write ? 0 : csb_data_;
+                for (int j = 0; write && j < AFTER_WRITE; j++) cycle();
+                return data;
+            }
+        }
+        top_->csb_valid = 0;
+        char text[96];
+        std::snprintf(text, sizeof text, "the %s of register %#x is not answered in %d cycles", write ? "write" : "read",
+                      offset, ACCESS_CYCLES);
+        throw std::runtime_error(text);
+    }
+
     // The design may ask for arguments of its own; there are none.
     static std::unique_ptr<VerilatedContext> context() {
         auto made = std::make_unique<VerilatedContext>();
@@ -440,6 +450,7 @@ int serve(Device& device) {
                  "  --outstanding N          reads, and writes, under way on DBB (256)\n"
                  "  --sram-latency CYCLES, --sram-bandwidth BYTES, --sram-outstanding N\n"
                  "                           the same of SRAM\n"
+                 "  --register CYCLES        that a register access lasts at least (0)\n"
                  "  --idle CYCLES            without a memory access until a run ends (4000000)\n"
                  "  --ignore TEXT            assertions whose text contains this do not end a run\n",
                  name);
@@ -476,6 +487,8 @@ Options parse(int count, char** words) {
             timing.outstanding = static_cast<uint64_t>(number);
         } else if (what == "idle" && !sram && number >= 1) {
             options.idle = static_cast<uint64_t>(number);
+        } else if (what == "register" && !sram) {
+            options.access = static_cast<uint64_t>(number);
         } else {
             usage(words[0], 2);
         }
