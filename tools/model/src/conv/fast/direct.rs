@@ -178,7 +178,20 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
 
 /// Copies one surface's sums of a strip to `to`, if a panel has the kernels of several surfaces.
 fn gather<const N: usize>(strip: &[i32], lanes: usize, index: usize, to: &mut [i32]) {
-    for (to, sums) in to.chunks_exact_mut(lanes).zip(strip.chunks_exact(N)) {
-        to.copy_from_slice(&sums[index * lanes..][..lanes]);
+    match lanes {
+        8 => gather_by::<N, 8>(strip, index, to),
+        16 => gather_by::<N, 16>(strip, index, to),
+        _ => {
+            for (to, sums) in to.chunks_exact_mut(lanes).zip(strip.chunks_exact(N)) {
+                to.copy_from_slice(&sums[index * lanes..][..lanes]);
+            }
+        }
+    }
+}
+
+/// [`gather`] with copies of a constant length, which are no calls.
+fn gather_by<const N: usize, const LANES: usize>(strip: &[i32], index: usize, to: &mut [i32]) {
+    for (to, sums) in to.as_chunks_mut::<LANES>().0.iter_mut().zip(strip.as_chunks::<N>().0) {
+        to.copy_from_slice(&sums[index * LANES..][..LANES]);
     }
 }
