@@ -31,7 +31,7 @@ use nvdla_uapi::reg::values::Precision;
 use crate::bounds::{self, Bounds};
 use crate::build::nodes;
 use crate::calibrate::{self, samples, table, Measured, Method};
-use crate::evaluate::choice::{self, Form};
+use crate::evaluate::choice::{self, Form, Network};
 use crate::evaluate::judge::Judge;
 use crate::evaluate::mixed;
 use crate::import::model::Model;
@@ -354,7 +354,7 @@ impl Compiler {
             one
         };
         let even = self.table.is_none() && !quantized && self.options.granularity == Granularity::Kernel;
-        let equalized = if even { one.equalized(graph) } else { None };
+        let equalized = if even { one.even(graph) } else { None };
         if let Some(method) = self.method.filter(|_| equalized.is_none()) {
             let all = joined(one, other);
             return Ok(same(doubted(complete(graph, &given, &all, method), &all)));
@@ -365,23 +365,30 @@ impl Compiler {
         let judges = [second, first].map(|samples| Judge::new(samples, &options));
         let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
         let half = other.as_ref().unwrap_or(&one);
-        let even = equalized.zip(half.equalized(graph));
+        let even = equalized.zip(half.even(graph)).map(|(one, other)| [one, other]);
+        // The values of single channels are not needed for each half any more.
+        let own = [one.whole(), half.whole()];
+        let all = joined(one, other);
         let none = Ranges::new();
-        let own =
-            Form { name: "choice of scales", halves: [(graph, &one), (graph, half)], given: &given, handicap: 1.0 };
-        let equal = even.as_ref().map(|(a, b)| Form {
+        let network = Network::Same(graph);
+        let own = Form {
+            name: "choice of scales",
+            network,
+            halves: own.each_ref(),
+            given: &given,
+            handicap: 1.0,
+        };
+        let make = |half: usize| even.as_ref().map_or_else(|| graph.clone(), |even| even[half].0.apply(graph));
+        let equal = even.as_ref().map(|even| Form {
             name: "equalisation",
-            halves: [a, b].map(|(graph, measured)| (graph, measured)),
+            network: Network::Own(&make),
+            halves: even.each_ref().map(|(_, measured)| measured),
             given: &none,
             handicap: choice::equalised_noise(values),
         });
         let forms: Vec<Form<'_>> = iter::once(own).chain(equal).collect();
         let tell = |name: &str, at: usize| self.progress.tell(name, at, methods.len());
         let choice = choice::choose(&forms, &methods, &judges, &tell);
-        // Their weights are not needed beside those that follow.
-        drop((forms, judges));
-        drop(even);
-        let all = joined(one, other);
         let own = doubted(complete(graph, &given, &all, choice.own), &all);
         let equalised = choice.equalised.and_then(|method| Some((method, all.equalized(graph)?)));
         if let Some((method, (graph, equalized))) = equalised {

@@ -200,6 +200,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
     let Calibrated { model: calibrated, ranges, own } = compiler.calibrated(&model)?;
     let scales = table::write(&model.graph, &own);
+    // Its weights may be others.
+    drop(model);
     let model = calibrated;
     if let Some(path) = &arguments.save_calibration {
         write(path, &scales)?;

@@ -16,7 +16,7 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use crate::bounds::bounds_from;
-use crate::equalize::Sets;
+use crate::equalize::{Factors, Sets};
 use crate::float;
 use crate::ir::{Binary, Graph, Means, Node, Op, PadMode, PoolKind, Range, Ranges, ResizeMode, TensorId, Unary};
 pub use histogram::Method;
@@ -252,7 +252,7 @@ impl Measured {
     }
 
     /// The same values without those of single channels, so that it cannot be equalised any more.
-    fn whole(&self) -> Self {
+    pub(crate) fn whole(&self) -> Self {
         let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
         let (channels, uncounted, peaks) =
             (vec![Vec::new(); self.channels.len()], self.uncounted.clone(), self.peaks.clone());
@@ -307,24 +307,26 @@ impl Measured {
     /// The network with more even channels ([`crate::equalize`]), and the values of its activations. `None` if no channel of the
     /// network can have a factor.
     pub fn equalized(&self, graph: &Graph) -> Option<(Graph, Self)> {
+        self.even(graph).map(|(factors, measured)| (factors.apply(graph), measured))
+    }
+
+    /// As [`Self::equalized`], with the factors in place of the network.
+    pub(crate) fn even(&self, graph: &Graph) -> Option<(Factors, Self)> {
         let channels = |id: TensorId| Some(&self.channels[id.0]).filter(|channels| !channels.is_empty());
         let largest = |id| Some(channels(id)?.iter().map(Histogram::largest).collect());
         let factors = self.sets.factors(graph, largest);
         if factors.is_empty() {
             return None;
         }
-        let equalized = factors.apply(graph);
         let mut measured = self.whole();
-        measured.histograms.resize(equalized.tensors.len(), None);
-        measured.sums.resize(equalized.tensors.len(), None);
-        let values = measured.histograms.par_iter_mut().zip(&mut measured.sums).take(graph.tensors.len()).enumerate();
+        let values = measured.histograms.par_iter_mut().zip(&mut measured.sums).enumerate();
         values.for_each(|(k, (histogram, sums))| {
             let (Some(channels), Some(factors)) = (channels(TensorId(k)), factors.of(TensorId(k))) else { return };
             *histogram = Some(Histogram::joined(channels, factors));
             let sums = sums.iter_mut().flat_map(|(sums, _)| sums);
             sums.zip(factors).for_each(|(sum, factor)| *sum /= f64::from(*factor));
         });
-        Some((equalized, measured))
+        Some((factors, measured))
     }
 
     /// The range of each activation according to a method.

@@ -4,6 +4,9 @@
 //! best that any candidate has for this output. The mean over the outputs would be that of the noisiest one, which may be noise with
 //! any method.
 
+use std::borrow::Cow;
+use std::sync::Mutex;
+
 use rayon::prelude::*;
 
 use super::judge::{Judge, Limit, Noise};
@@ -24,12 +27,22 @@ pub fn equalised_noise(values: usize) -> f64 {
     EQUALISED_NOISE.max((4.0 / (values.max(1) as f64).sqrt()).exp())
 }
 
+/// The network of a form.
+pub enum Network<'a> {
+    /// One for both halves.
+    Same(&'a Graph),
+    /// One for each half, which is made when it is compiled, so that the weights of both are not held at the same time.
+    Own(&'a (dyn Fn(usize) -> Graph + Sync)),
+}
+
 /// A form of a network, measured on each half of the samples.
 pub struct Form<'a> {
     /// What is told of it.
     pub name: &'a str,
-    /// The network, and its values on the half of the samples that the other judge has not.
-    pub halves: [(&'a Graph, &'a Measured); 2],
+    /// The network.
+    pub network: Network<'a>,
+    /// The values on the half of the samples that the other judge has not.
+    pub halves: [&'a Measured; 2],
     /// Ranges that are known.
     pub given: &'a Ranges,
     /// What its noise is multiplied by: more than 1 for a form that is taken only if it is clearly better.
@@ -89,19 +102,41 @@ fn chosen(tried: &[Tried], otherwise: Method) -> Choice {
 pub fn choose(forms: &[Form<'_>], methods: &[Method], judges: &[Judge; 2], tell: &dyn Fn(&str, usize)) -> Choice {
     let mut tried: Vec<Tried> = Vec::new();
     for (number, form) in forms.iter().enumerate() {
-        for (at, &method) in methods.iter().enumerate() {
-            tell(form.name, at);
-            // What is worse at all outputs is best at none.
-            let rivals: Vec<Noise> =
-                tried.iter().map(|rival| rival.noise.iter().map(|noise| noise / form.handicap).collect()).collect();
-            let limit = Limit::new(&rivals);
-            let noise = |(&(graph, measured), judge): (&(&Graph, &Measured), &Judge)| {
-                judge.noise(graph, &complete(graph, form.given.clone(), Some(&measured.ranges(method))), &limit)
+        let mut noises = vec![[None, None]; methods.len()];
+        let sums: Vec<Mutex<Noise>> = methods.iter().map(|_| Mutex::default()).collect();
+        let rounds: &[&[usize]] = match form.network {
+            Network::Same(_) => &[&[0, 1]],
+            Network::Own(_) => &[&[0], &[1]],
+        };
+        let mut begun = 0;
+        for &halves in rounds {
+            let graph = match form.network {
+                Network::Same(graph) => Cow::Borrowed(graph),
+                Network::Own(make) => Cow::Owned(make(halves[0])),
             };
-            let halves: Vec<Option<Noise>> = form.halves.par_iter().zip(judges).map(noise).collect();
-            if let [Some(one), Some(other)] = &halves[..] {
-                let noise = one.iter().zip(other).map(|(a, b)| (a + b) * form.handicap).collect();
-                tried.push(Tried { form: number, method, noise });
+            let candidates: Vec<(usize, usize)> = (0..methods.len())
+                .filter(|&method| halves[0] == 0 || noises[method][0].is_some())
+                .flat_map(|method| halves.iter().map(move |&half| (method, half)))
+                .collect();
+            for two in candidates.chunks(2) {
+                tell(form.name, begun / 2);
+                begun += two.len();
+                // What is worse at all outputs is best at none.
+                let rivals: Vec<Noise> =
+                    tried.iter().map(|rival| rival.noise.iter().map(|noise| noise / form.handicap).collect()).collect();
+                let noise = |&(method, half): &(usize, usize)| {
+                    let measured = form.halves[half].ranges(methods[method]);
+                    let ranges = complete(&graph, form.given.clone(), Some(&measured));
+                    judges[half].noise(&graph, &ranges, &Limit { rivals: &rivals, sum: &sums[method] })
+                };
+                let found: Vec<Option<Noise>> = two.par_iter().map(noise).collect();
+                for (&(method, half), found) in two.iter().zip(found) {
+                    noises[method][half] = found;
+                    if let (1, [Some(one), Some(other)]) = (half, &noises[method]) {
+                        let noise = one.iter().zip(other).map(|(a, b)| (a + b) * form.handicap).collect();
+                        tried.push(Tried { form: number, method: methods[method], noise });
+                    }
+                }
             }
         }
     }

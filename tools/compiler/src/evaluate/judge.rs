@@ -59,18 +59,15 @@ impl Judge {
 /// The ratio of noise to signal of each output.
 pub type Noise = Vec<f64>;
 
-/// What is known of other candidates, and the noise of a candidate so far on all samples.
+/// What is known of other candidates, and of a candidate on the samples so far.
 pub struct Limit<'a> {
-    rivals: &'a [Noise],
-    sum: Mutex<Noise>,
+    /// A candidate is given up as soon as it has more noise than one of these at every output.
+    pub rivals: &'a [Noise],
+    /// The candidate's noise.
+    pub sum: &'a Mutex<Noise>,
 }
 
-impl<'a> Limit<'a> {
-    /// A candidate is given up as soon as it has more noise than one of the rivals at every output.
-    pub fn new(rivals: &'a [Noise]) -> Self {
-        Self { rivals, sum: Mutex::default() }
-    }
-
+impl Limit<'_> {
     fn exceeded(&self, ratios: &[f64]) -> bool {
         let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
         sum.resize(ratios.len(), 0.0);

@@ -175,6 +175,8 @@ impl<'a, D: Device> Measured<'a, D> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use nvdla_uapi::config::{NV_FULL, NV_SMALL};
 
     use nvdla_runtime::half;
@@ -322,13 +324,17 @@ mod tests {
         let expected = |sample: Vec<Vec<f32>>| (sample.clone(), float::run(&graph, &sample, &mut |_, _| {}).unwrap());
         let judge = Judge::new(samples.into_iter().map(expected).collect(), &Options::new(&NV_SMALL));
         let decibels = |graph: &Graph, values: &calibrate::Measured| {
-            let noise = |&method: &Method| judge.noise(graph, &values.ranges(method), &Limit::new(&[])).unwrap()[0];
+            let noise = |&method: &Method| {
+                judge.noise(graph, &values.ranges(method), &Limit { rivals: &[], sum: &Mutex::default() }).unwrap()[0]
+            };
             -10.0 * calibrate::METHODS.iter().map(noise).fold(f64::INFINITY, f64::min).log10()
         };
         let before = decibels(&graph, &values);
         // A network that is noisier than another one is not run to its end, and one that cannot be compiled has no measure.
         let ranges = values.ranges(Method::Max);
-        let within = |ranges: &Ranges, most: f64| judge.noise(&graph, ranges, &Limit::new(&[vec![most]]));
+        let within = |ranges: &Ranges, most: f64| {
+            judge.noise(&graph, ranges, &Limit { rivals: &[vec![most]], sum: &Mutex::default() })
+        };
         let noise = within(&ranges, f64::INFINITY).unwrap()[0];
         assert!(within(&ranges, noise * 1.01).is_some() && within(&ranges, noise / 2.0).is_none());
         assert!(within(&Ranges::new(), f64::INFINITY).is_none());
