@@ -4,6 +4,7 @@
 
 mod command;
 mod evaluation;
+mod memory;
 mod progress;
 
 use std::error::Error;
@@ -321,6 +322,7 @@ fn evaluate(
 }
 
 fn main() -> ExitCode {
+    memory::share();
     let evaluates = std::env::args_os().nth(1).is_some_and(|word| word == "evaluate");
     let words = std::env::args_os().enumerate().filter(|(k, _)| !evaluates || *k != 1).map(|(_, word)| word);
     let parsed = if evaluates {
