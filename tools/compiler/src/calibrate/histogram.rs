@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use crate::ir::ranges::HEADROOM;
 use crate::ir::Range;
+use crate::vector::vectorised;
 
 /// The number of bins. It is even, so that pairs can be merged when larger values arrive.
 const BINS: usize = 2048;
@@ -70,8 +71,8 @@ pub(super) struct Summary {
     pub(super) sum: f64,
 }
 
-impl Summary {
-    pub(super) fn of(values: &[f32]) -> Self {
+vectorised! {
+    fn summary(values: &[f32]) -> Summary {
         let (mut min, mut max, mut sums) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES], [0.0; LANES]);
         let mut add = |values: &[f32]| {
             for (k, &x) in values.iter().enumerate() {
@@ -87,26 +88,64 @@ impl Summary {
         add(rest);
         let sum: f64 = sums.iter().sum();
         let min = if sum.is_nan() { f32::NEG_INFINITY } else { min.into_iter().fold(f32::INFINITY, f32::min) };
-        Self { min, max: max.into_iter().fold(f32::NEG_INFINITY, f32::max), sum }
+        Summary { min, max: max.into_iter().fold(f32::NEG_INFINITY, f32::max), sum }
+    }
+}
+
+impl Summary {
+    pub(super) fn of(values: &[f32]) -> Self {
+        summary(values)
     }
 }
 
 /// Counts of each bin. Neighbours often have the same bin, and a count that was just written is late to read.
 const COPIES: usize = 4;
 
-/// Counts the bins of every STEP-th value. Values beyond the last bin are in the last.
-fn count<const STEP: usize>(values: &[f32], factor: f32, counts: &mut [[u32; COPIES]]) {
+/// Counts the bins of every STEP-th value. Values beyond the last bin are in the last. Returns how many are exactly zero.
+#[inline(always)]
+#[allow(clippy::inline_always)] // so that its code is compiled for each instruction set
+fn count<const STEP: usize, const BINS: usize>(values: &[f32], factor: f32, counts: &mut [[u32; COPIES]; BINS]) -> u32 {
     const TOGETHER: usize = 32;
-    let last = counts.len() - 1;
-    // The numbers of bins first, which the compiler computes in vector registers.
-    let mut bins = [0; TOGETHER];
+    // The last bits of such a sum are those of the nearest integer, without a conversion.
+    const WHOLE: f32 = (1u32 << 23) as f32;
+    let last = (BINS - 1) as f32;
+    let (mut few, mut bins, mut zeros) = ([0f32; TOGETHER], [0; TOGETHER], 0);
     for values in values.chunks(TOGETHER * STEP) {
-        for (bin, x) in bins.iter_mut().zip(values.iter().step_by(STEP)) {
-            *bin = (x.abs() * factor) as i32;
+        for (x, value) in few.iter_mut().zip(values.iter().step_by(STEP)) {
+            *x = *value;
         }
-        for (at, &bin) in bins[..values.len().div_ceil(STEP)].iter().enumerate() {
-            counts[(bin as usize).min(last)][at % COPIES] += 1;
+        // The numbers of bins first, which the compiler computes in vector registers.
+        for (bin, x) in bins.iter_mut().zip(&few) {
+            let place = x.abs() * factor;
+            let place = if place > 0.0 { place } else { 0.0 };
+            let place = if place < last { place } else { last };
+            let sum = place + WHOLE;
+            *bin = sum.to_bits() - WHOLE.to_bits() - u32::from(sum - WHOLE > place);
         }
+        let count = values.len().div_ceil(STEP);
+        for x in &few[..count] {
+            zeros += u32::from(*x == 0.0);
+        }
+        for bins in bins[..count].chunks(COPIES) {
+            for (copy, &bin) in bins.iter().enumerate() {
+                counts[bin as usize % BINS][copy] += 1;
+            }
+        }
+    }
+    zeros
+}
+
+vectorised! {
+    /// [`count`] of a tensor.
+    fn count_all(values: &[f32], factor: f32, counts: &mut [[u32; COPIES]; BINS]) -> u32 {
+        count::<1, BINS>(values, factor, counts)
+    }
+}
+
+vectorised! {
+    /// [`count`] of a channel.
+    fn count_few(values: &[f32], factor: f32, counts: &mut [[u32; COPIES]; CHANNEL_BINS]) -> u32 {
+        count::<FEW, CHANNEL_BINS>(values, factor, counts)
     }
 }
 
@@ -200,9 +239,8 @@ impl Histogram {
         if self.bins.is_empty() {
             return;
         }
-        self.zeros += values.iter().step_by(FEW).map(|&x| u64::from(x == 0.0)).sum::<u64>();
         let mut counts = [[0; COPIES]; CHANNEL_BINS];
-        count::<FEW>(values, self.factor(), &mut counts);
+        self.zeros += u64::from(count_few(values, self.factor(), &mut counts));
         self.add_counts(&counts);
     }
 
@@ -215,7 +253,9 @@ impl Histogram {
         let factor = self.factor();
         let counts = values.par_chunks(CHUNK).map(|values| {
             let mut counts = vec![[0; COPIES]; BINS];
-            count::<1>(values, factor, &mut counts);
+            if let Some(counts) = counts.first_chunk_mut() {
+                count_all(values, factor, counts);
+            }
             counts
         });
         let counts = counts.reduce_with(|mut a, b| {
@@ -419,6 +459,31 @@ fn counted(count: f64) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Vectors count as a loop over the values does.
+    #[test]
+    fn values_are_counted_in_their_bins() {
+        for length in [0, 1, 31, 32, 97, 1000] {
+            let values: Vec<f32> = (0..length).map(|k| (k * 37 % 211) as f32 * 0.01 - 1.0).collect();
+            for factor in [0.0, 1.0, 31.9, 64.0, 1500.0, 3e38] {
+                let place = |x: f32, bins: usize| ((x.abs() * factor) as usize).min(bins - 1);
+                let mut counts = vec![[0; COPIES]; BINS];
+                let zeros = count_all(&values, factor, counts.first_chunk_mut().unwrap());
+                for (bin, counts) in counts.iter().enumerate() {
+                    let expected = values.iter().filter(|&&x| place(x, BINS) == bin).count();
+                    assert_eq!(counts.iter().sum::<u32>(), expected as u32, "{length} {factor} {bin}");
+                }
+                assert_eq!(zeros as usize, values.iter().filter(|&&x| x == 0.0).count());
+                let mut counts = [[0; COPIES]; CHANNEL_BINS];
+                count_few(&values, factor, &mut counts);
+                for (bin, counts) in counts.iter().enumerate() {
+                    let few = values.iter().step_by(FEW);
+                    let expected = few.filter(|&&x| place(x, CHANNEL_BINS) == bin).count();
+                    assert_eq!(counts.iter().sum::<u32>(), expected as u32, "{length} {factor} {bin}");
+                }
+            }
+        }
+    }
     use crate::random::Random;
 
     /// As [`Histogram::square_error`], bin by bin.
