@@ -105,8 +105,8 @@ pub(super) fn convolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize])
                 let data = &x[(n * channels + group * per_group) * height * width..][..per_group * height * width];
                 let weights = &weights[group * kernels_per_group * depth..][..kernels_per_group * depth];
                 let starts: Vec<usize> = (0..pixels).step_by(BLOCK).collect();
-                // Two products per thread at least.
-                let parts = (2 * rayon::current_num_threads()).div_ceil(starts.len().max(1));
+                // A product per thread at least.
+                let parts = rayon::current_num_threads().div_ceil(starts.len().max(1));
                 let together = kernels_per_group.div_ceil(parts).max(KERNELS);
                 let out = &mut out[(n * kernels + group * kernels_per_group) * pixels..][..kernels_per_group * pixels];
                 let to = Matrix::new(out, pixels);
