@@ -371,13 +371,7 @@ impl Compiler {
         let all = joined(one, other);
         let none = Ranges::new();
         let network = Network::Same(graph);
-        let own = Form {
-            name: "choice of scales",
-            network,
-            halves: own.each_ref(),
-            given: &given,
-            handicap: 1.0,
-        };
+        let own = Form { name: "choice of scales", network, halves: own.each_ref(), given: &given, handicap: 1.0 };
         let make = |half: usize| even.as_ref().map_or_else(|| graph.clone(), |even| even[half].0.apply(graph));
         let equal = even.as_ref().map(|even| Form {
             name: "equalisation",

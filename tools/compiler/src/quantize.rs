@@ -74,14 +74,23 @@ pub(crate) fn round(value: f64) -> i32 {
     whole.wrapping_add(i32::from(rest >= 0.5)).wrapping_sub(i32::from(rest <= -0.5))
 }
 
-/// The largest magnitude, in four parts that the compiler keeps in vector registers.
-pub(crate) fn largest_of(values: &[f64]) -> f64 {
-    let mut parts = [0f64; 4];
-    let (all, rest) = values.as_chunks::<4>();
-    for values in all {
-        parts = std::array::from_fn(|k| parts[k].max(values[k].abs()));
+vectorised! {
+    /// The largest magnitude, in parts that the compiler keeps in vector registers.
+    pub(crate) fn largest_of(values: &[f64]) -> f64 {
+        let larger = |a: f64, b: f64| if b.abs() > a { b.abs() } else { a };
+        let mut parts = [0f64; 16];
+        let (all, rest) = values.as_chunks::<16>();
+        for values in all {
+            for (part, value) in parts.iter_mut().zip(values) {
+                *part = larger(*part, *value);
+            }
+        }
+        let mut largest = 0.0;
+        for value in rest.iter().chain(&parts) {
+            largest = larger(largest, *value);
+        }
+        largest
     }
-    rest.iter().chain(&parts).fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
 vectorised! {
@@ -108,9 +117,13 @@ vectorised! {
 /// The elements of a channel in a window are much alike, so the sum of the changes counts more than each of them. Rounding each
 /// weight to the nearest integer may change the sum by several steps. The weights that are nearest to the middle between two
 /// integers are then rounded to the other one.
-pub(crate) fn keep_sum(weights: &[f64], most: f64, integers: &mut [i16], errors: &mut Vec<f64>) {
-    let changes = weights.iter().zip(&*integers).map(|(weight, &integer)| weight - f64::from(integer));
-    let change: f64 = changes.sum();
+#[inline(always)]
+#[allow(clippy::inline_always)] // so that its code is compiled for each instruction set
+fn keep_sum(weights: &[f64], most: f64, integers: &mut [i16], errors: &mut Vec<f64>) {
+    let mut change = 0.0;
+    for (weight, &integer) in weights.iter().zip(&*integers) {
+        change += weight - f64::from(integer);
+    }
     // A change of up to half a step stays. A single weight that changes more is beyond the largest integer.
     if change.abs() <= 0.5 || weights.len() == 1 {
         return;
@@ -128,6 +141,15 @@ pub(crate) fn keep_sum(weights: &[f64], most: f64, integers: &mut [i16], errors:
         }
         integers[at] = (f64::from(integers[at]) + change.signum()).clamp(-most, most) as i16;
         errors[at] = f64::NEG_INFINITY;
+    }
+}
+
+vectorised! {
+    /// Keeps the sums of all channels of a kernel ([`keep_sum`]), each of which has `window` weights.
+    pub(crate) fn keep_sums(weights: &[f64], window: usize, most: f64, integers: &mut [i16], errors: &mut Vec<f64>) {
+        for (plane, integers) in weights.chunks_exact(window).zip(integers.chunks_exact_mut(window)) {
+            keep_sum(plane, most, integers, errors);
+        }
     }
 }
 

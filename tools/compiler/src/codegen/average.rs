@@ -25,7 +25,7 @@ use nvdla_uapi::reg::values::Precision;
 use super::view::View;
 use crate::ir;
 use crate::net::step::Convolution;
-use crate::numbers::quantizer::{Numbers, Operand, Stages, X, Y};
+use crate::numbers::quantizer::{Numbers, Operand, Stages, Weights, X, Y};
 use crate::passes::place::Map;
 use crate::schedule::program::Format;
 use crate::target::LARGEST_KERNEL;
@@ -53,9 +53,13 @@ pub(crate) fn forms(conv: &Convolution, numbers: &Numbers, source: &View, target
         && conv.op.padding == ir::Padding::default();
     let feature = [source, target].iter().all(|view| view.format == Format::Feature);
     let alike = source.map.of == target.map.of && source.precision == target.precision;
-    let first = numbers.weights.get(..plane)?;
-    let equal = numbers.weights.chunks_exact(plane).all(|kernel| kernel == first);
-    if plane == 1 || conv.op.group != conv.kernels || numbers.winograd || !(whole && feature && alike && equal) {
+    if plane == 1 || conv.op.group != conv.kernels || numbers.winograd || !(whole && feature && alike) {
+        return None;
+    }
+    let mut weights = vec![0; conv.kernels * plane];
+    numbers.weights.copy(0..weights.len(), &mut weights, |weight| weight);
+    let first = weights.get(..plane)?;
+    if weights.chunks_exact(plane).any(|kernel| kernel != first) {
         return None;
     }
     let stages = shared(&numbers.stages)?;
@@ -84,11 +88,11 @@ pub(crate) fn forms(conv: &Convolution, numbers: &Numbers, source: &View, target
         if lanes.is_empty() {
             continue;
         }
-        let mut weights = Vec::with_capacity(lanes.len() * lanes.len() * count * taps);
+        let mut of_lanes = Vec::with_capacity(lanes.len() * lanes.len() * count * taps);
         for kernel in lanes {
             for part in first.chunks_exact(taps) {
                 for lane in lanes {
-                    weights.extend(part.iter().map(|&weight| if lane == kernel { weight } else { 0 }));
+                    of_lanes.extend(part.iter().map(|&weight| if lane == kernel { weight } else { 0 }));
                 }
             }
         }
@@ -106,7 +110,7 @@ pub(crate) fn forms(conv: &Convolution, numbers: &Numbers, source: &View, target
         let op = ir::Convolution { group: 1, kernel: [1, taps], stride: [1; 2], dilation: [1; 2], ..conv.op };
         forms.push(Form {
             conv: Convolution { op, kernels: lanes.len(), weights: Arc::from([]), bias: Vec::new() },
-            numbers: Numbers { weights, stages: stages.clone(), ..numbers.clone() },
+            numbers: Numbers { weights: Weights::Wide(of_lanes), stages: stages.clone(), ..numbers.clone() },
             source: lined(source, taps as u32, stride, map(count)),
             target: lined(target, 1, target.surface_stride, map(1)),
         });

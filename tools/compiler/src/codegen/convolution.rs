@@ -626,12 +626,13 @@ fn plain<T: Element>(
     for (k, &at) in target.map.of.iter().enumerate() {
         let Some(row) = at.checked_sub(block.output.0).filter(|&row| row < block.output.1) else { continue };
         let from = &source.map.of[k / kernels_per_group * per_group..][..per_group];
-        let mut rest = &numbers.weights[k * per_group * window..];
+        let mut next = k * per_group * window;
         // Channels that follow one another are copied together.
         for run in from.chunk_by(|a, b| a + 1 == *b) {
             let to = (row as usize * channels + (run[0] - block.input.0) as usize) * window;
-            let taps = rest.split_off(..run.len() * window).unwrap_or_default();
-            plain[to..][..taps.len()].iter_mut().zip(taps).for_each(|(to, &weight)| *to = element(weight));
+            let count = run.len() * window;
+            numbers.weights.copy(next..next + count, &mut plain[to..][..count], &element);
+            next += count;
         }
     }
     plain

@@ -179,7 +179,7 @@ fn convolution(
                 let iy = i64::from(y * op.stride[0] as u32 + r * op.dilation[0] as u32) - op.padding.top as i64;
                 let ix = i64::from(x * op.stride[1] as u32 + s * op.dilation[1] as u32) - op.padding.left as i64;
                 let value = padded(numbers, input, from, bits, group * per_group + c, [iy, ix]);
-                let weight = numbers.weights[(((k * per_group + c) * rows + r) * columns + s) as usize];
+                let weight = numbers.weights.at((((k * per_group + c) * rows + r) * columns + s) as usize);
                 sum += value * i64::from(weight);
             }
         }
@@ -204,7 +204,7 @@ fn winograd(conv: &Convolution, numbers: &Numbers, input: &[i16], from: [u32; 3]
         for (r, s) in (0..4).flat_map(|r| (0..4).map(move |s| (r, s))) {
             let lines = (0..4).map(|a| DATA[r][a] * (0..4).map(|b| DATA[s][b] * tile[a][b]).sum::<i64>());
             let data = saturate(shift(lines.sum(), PRA_TRUNCATE), 8);
-            let weight = i64::from(numbers.weights[((k * from[0] + c) * 16) as usize + 4 * r + s]);
+            let weight = i64::from(numbers.weights.at(((k * from[0] + c) * 16) as usize + 4 * r + s));
             sum += SUMS[y as usize % 2][r] * SUMS[x as usize % 2][s] * data * weight;
         }
     }

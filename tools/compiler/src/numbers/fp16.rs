@@ -9,7 +9,7 @@ use crate::ir::{Binary, Graph, Node, Op, Unary};
 use crate::net::step::Mode;
 use crate::net::step::{Combine, Convolution, Kind, Net, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
-    algorithm, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
+    algorithm, negates, transformed, Numbers, Operand, Quantizer, Stages, Weights, XActivation, X, Y,
 };
 use crate::numbers::tables::{bend, closest, crossed, Halves};
 use crate::numbers::tails;
@@ -115,6 +115,7 @@ impl Quantizer<'_> {
             activation: if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing },
             ..X::default()
         };
+        let weights = Weights::Wide(weights);
         Numbers { weights, winograd, stages: self.float_rest(step, pipe, Some(x1)), ..Numbers::default() }
     }
 

@@ -10,12 +10,12 @@ use crate::ir;
 use crate::net::step::Mode;
 use crate::net::step::{added_last, Combine, Convolution, Kind, Pipe, PostOp, Step};
 use crate::numbers::quantizer::{
-    algorithm, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages, XActivation,
-    SUM_BITS, X, Y,
+    algorithm, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages, Weights,
+    XActivation, SUM_BITS, X, Y,
 };
 use crate::numbers::tables::Table;
 use crate::options::Bytes;
-use crate::quantize::{bias_values, exponent, keep_sum, largest_of, round, round_all, Factor, Granularity, LARGEST};
+use crate::quantize::{bias_values, exponent, keep_sums, largest_of, round, round_all, Factor, Granularity, LARGEST};
 use crate::target::{LARGEST_WIDE, PRA_TRUNCATE};
 use crate::vector::vectorised;
 
@@ -46,17 +46,39 @@ const LARGEST_BIAS: f64 = (1 << 30) as f64;
 /// The largest limit, in units. Values stay below it.
 const LARGEST_LIMIT: f64 = (1 << 30) as f64;
 
+/// The greatest number of steps of a weight on a [`grid`].
+const STEPS: usize = 128;
+
+vectorised! {
+    /// For each number of steps that the largest weight may be, from 1, whether a weight is a whole number of these steps.
+    fn whole_steps(weight: f64, largest: f64) -> [bool; STEPS] {
+        // As in `round_all`. The middle between two integers is far from both.
+        const SUM: f64 = (3u64 << 51) as f64;
+        let mut fits = [false; STEPS];
+        for (k, fits) in fits.iter_mut().enumerate() {
+            let steps = weight / (largest / (k as f64 + 1.0));
+            let whole = steps + SUM - SUM;
+            *fits = (steps - whole).abs() < WHOLE && whole <= LARGEST;
+        }
+        fits
+    }
+}
+
 /// The step of which all weights of a kernel are whole multiples from -128 to 127, as in a quantized model, if there is one. `largest` is
 /// the largest magnitude.
 fn grid(kernel: &[f64], largest: f64) -> Option<f64> {
-    let whole = |step: &f64| {
-        let fits = |weight: &f64| {
-            let (steps, whole) = (weight / step, f64::from(round(weight / step)));
-            (steps - whole).abs() < WHOLE && whole <= LARGEST
-        };
-        kernel.iter().all(fits)
+    let fits = |weight: &f64, step: f64| {
+        let (steps, whole) = (weight / step, f64::from(round(weight / step)));
+        (steps - whole).abs() < WHOLE && whole <= LARGEST
     };
-    (1..=128).rev().map(|count| largest / f64::from(count)).find(|step| largest == 0.0 || whole(step))
+    if largest == 0.0 {
+        return Some(0.0);
+    }
+    // The first weight leaves few.
+    let first = whole_steps(*kernel.first()?, largest);
+    let steps = (1..=STEPS).rev().filter(|count| first[count - 1]).map(|count| largest / count as f64);
+    let mut steps = steps.filter(|&step| kernel.iter().all(|weight| fits(weight, step)));
+    steps.next()
 }
 
 vectorised! {
@@ -106,6 +128,26 @@ fn factor_shift(largest: f64) -> f64 {
 
 fn of(values: &[f32], k: usize) -> f64 {
     f64::from(values[if values.len() == 1 { 0 } else { k }])
+}
+
+/// Memory of a thread that rounds kernels: the weights in steps, and as they are; the integers; what [`keep_sums`] needs.
+type Scratch = (Vec<f64>, Vec<f64>, Vec<i16>, Vec<f64>);
+
+/// The integers of all kernels, and the result of `rounded` for each.
+fn all_kernels<T: Copy + Default + Send>(
+    kernels: usize,
+    each: usize,
+    rounded: impl Fn(&mut Scratch, usize) -> f64 + Sync,
+    element: impl Fn(i16) -> T + Sync,
+) -> (Vec<T>, Vec<f64>) {
+    let mut all = vec![T::default(); kernels * each];
+    let results = all.par_chunks_exact_mut(each).enumerate().map_init(Scratch::default, |scratch, (k, kernel)| {
+        let result = rounded(scratch, k);
+        kernel.iter_mut().zip(&scratch.2).for_each(|(to, &integer)| *to = element(integer));
+        result
+    });
+    let results = results.collect();
+    (all, results)
 }
 
 impl Quantizer<'_> {
@@ -267,23 +309,25 @@ impl Quantizer<'_> {
             Some(losses) => f64::from(losses[c]) * steps_of_shares,
             None => 0.0,
         };
-        let mut quantized = vec![0i16; conv.kernels * each];
         // All rests of a tensor that is no input are one whole number, and a weight has one factor, so that sums of integers are enough.
         let alike = relative.is_empty() && !winograd && means.is_none_or(|means| means.losses.is_none());
-        let rounded = quantized.par_chunks_exact_mut(each).zip(&grids).zip(&steps).enumerate();
-        let sums = rounded.map_init(Default::default, |(stepped, reals, errors), (k, ((integers, grid), &step))| {
+        // Rounds a kernel's weights, and returns its bias.
+        let rounded = |(stepped, reals, integers, errors): &mut Scratch, k: usize| {
+            let (grid, step) = (grids[k], steps[k]);
+            integers.resize(each, 0);
             kernel(k, stepped);
             let least = if grid.is_some() { -most - 1.0 } else { -most };
             round_all(stepped, step, [least, most], integers);
             // The transformed elements of a window are not alike.
             if grid.is_none() && !winograd && window > 1 {
-                let planes = stepped.chunks_exact(window).zip(integers.chunks_exact_mut(window));
-                planes.for_each(|(plane, integers)| keep_sum(plane, most, integers, errors));
+                keep_sums(stepped, window, most, integers, errors);
             }
             let (mut rest, mut change) = (0.0, 0.0);
-            if alike {
+            if rests.iter().all(|&rest| rest == 0.0) {
+                // Nothing is added.
+            } else if alike {
                 rest = rests[0] * integers.iter().map(|&weight| i64::from(weight)).sum::<i64>() as f64;
-            } else if rests.iter().any(|&rest| rest != 0.0) {
+            } else {
                 for (plane, by) in integers.chunks_exact(window).zip(&rests[first(k)..]) {
                     let products = plane.iter().enumerate().map(|(at, &weight)| f64::from(weight) * by * ones(at));
                     products.for_each(|product| rest += product);
@@ -309,8 +353,14 @@ impl Quantizer<'_> {
                 }
             }
             (f64::from(conv.bias[k]) + change + added) / (own * step) - rest
-        });
-        let sums: Vec<f64> = sums.collect();
+        };
+        let (weights, sums) = if wide {
+            let (weights, sums) = all_kernels(conv.kernels, each, rounded, |weight| weight);
+            (Weights::Wide(weights), sums)
+        } else {
+            let (weights, sums) = all_kernels(conv.kernels, each, rounded, |weight| weight as i8);
+            (Weights::Narrow(weights), sums)
+        };
         let (bias, bias_shift) = bias_values(&name, &sums)?;
         let remainder = |k: usize| (sums[k] - f64::from(bias[k]) * f64::from(bias_shift).exp2()) * factors[k];
         let remainders = (0..conv.kernels).map(|k| (remainder(k) / truncate.exp2()).round() as i16).collect();
@@ -335,8 +385,7 @@ impl Quantizer<'_> {
                 ..X::default()
             });
         }
-        let (weights, truncate) = (quantized, cacc as u8);
-        Ok(Numbers { weights, winograd, truncate, converter, outside, stages, normalisation: None })
+        Ok(Numbers { weights, winograd, truncate: cacc as u8, converter, outside, stages, normalisation: None })
     }
 
     /// A copy, or a product of two tensors.
@@ -565,5 +614,36 @@ impl Quantizer<'_> {
             self.tables.push(table.lut);
         }
         (number, table.step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_on_a_grid_are_found() {
+        let plain = |kernel: &[f64], largest: f64| {
+            let whole = |step: &f64| {
+                kernel.iter().all(|weight| {
+                    let (steps, whole) = (weight / step, (weight / step).round());
+                    (steps - whole).abs() < WHOLE && whole <= LARGEST
+                })
+            };
+            (1..=STEPS).rev().map(|count| largest / count as f64).find(whole)
+        };
+        for seed in 1..400i32 {
+            let step = f64::from(seed % 17 + 1) * 0.013;
+            let exact: Vec<f64> = (0..9).map(|k| f64::from((seed * 7 + k * k * 31) % 129 - 64) * step).collect();
+            let rough: Vec<f64> = exact.iter().enumerate().map(|(k, weight)| weight + k as f64 * 0.002).collect();
+            for kernel in [&exact[..], &rough, &exact[..1], &rough[..2]] {
+                let largest = largest_of(kernel);
+                if largest > 0.0 {
+                    assert_eq!(grid(kernel, largest), plain(kernel, largest), "{kernel:?}");
+                }
+            }
+            assert!(grid(&exact, largest_of(&exact)).is_some());
+        }
+        assert_eq!(grid(&[0.0; 3], 0.0), Some(0.0));
     }
 }

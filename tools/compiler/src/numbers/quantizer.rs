@@ -18,6 +18,7 @@
 //! bits for operands of 16 bits in SDP's 32.
 
 use std::collections::HashMap;
+use std::ops;
 
 use nvdla_runtime::half;
 use nvdla_uapi::desc::Lut;
@@ -154,12 +155,46 @@ impl Converter {
     }
 }
 
+/// The integers of a convolution's weights.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Weights {
+    /// int8.
+    Narrow(Vec<i8>),
+    /// int16, or bits of fp16.
+    Wide(Vec<i16>),
+}
+
+impl Weights {
+    /// One of them.
+    pub fn at(&self, at: usize) -> i16 {
+        match self {
+            Self::Narrow(weights) => weights[at].into(),
+            Self::Wide(weights) => weights[at],
+        }
+    }
+
+    /// Copies some of them, one after another.
+    pub(crate) fn copy<T>(&self, at: ops::Range<usize>, to: &mut [T], element: impl Fn(i16) -> T) {
+        match self {
+            Self::Narrow(weights) => {
+                to.iter_mut().zip(&weights[at]).for_each(|(to, &weight)| *to = element(weight.into()));
+            }
+            Self::Wide(weights) => to.iter_mut().zip(&weights[at]).for_each(|(to, &weight)| *to = element(weight)),
+        }
+    }
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self::Wide(Vec::new())
+    }
+}
+
 /// The numbers of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Numbers {
-    /// A convolution's weights, as in `Convolution::weights`: int8, or bits of fp16. For Winograd's mode `[K, C, 4, 4]`,
-    /// transformed.
-    pub weights: Vec<i16>,
+    /// A convolution's weights, as in `Convolution::weights`. For Winograd's mode `[K, C, 4, 4]`, transformed.
+    pub weights: Weights,
     /// Whether a convolution runs in Winograd's mode.
     pub winograd: bool,
     /// The right shift of a convolution's sums before they are limited to 32 bits.
