@@ -119,7 +119,8 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
         let joined = shape.height == 1;
         let (rows, width) = if joined { (1, part.lines) } else { (part.lines, shape.width) };
         let tiles = width.div_ceil(K::PIXELS);
-        let per_strip = (CHUNK / lanes.max(N) / K::PIXELS).max(1);
+        let sums = lanes.max(N);
+        let per_strip = (CHUNK / sums / K::PIXELS).max(1);
         let strip = buffers.strip.get::<i32>(per_strip * K::PIXELS * N * panels);
         let surface_sums = buffers.surface.get::<i32>(per_strip * K::PIXELS * lanes);
         for y in 0..rows {
