@@ -9,7 +9,7 @@ use super::super::tally::Tally;
 #[cfg(target_arch = "x86_64")]
 use super::addresses::fp16_out;
 #[cfg(target_arch = "x86_64")]
-use super::avx512::{int8, Tail};
+use super::avx512::{int8::Loop, Tail};
 use super::fused::Fused;
 use super::fused_float::FusedFloat;
 use super::lanes::{Scratch, Shifts, Slot};
@@ -66,7 +66,7 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
         });
         #[cfg(target_arch = "x86_64")]
         if context.isa.has_avx512() {
-            fused.convert = int8::convert(&fused);
+            fused.avx512 = Loop::new(&fused, plan);
         }
         let short = Short::Int(fused);
         fill(&short, &mut fused.slots());

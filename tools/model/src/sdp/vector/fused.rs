@@ -15,7 +15,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Converter, Destination, Operation, Source};
 #[cfg(target_arch = "x86_64")]
-use super::avx512::convert::Convert;
+use super::avx512::int8::Loop;
 use super::eight::{Eight, Round};
 use super::lanes::{Operands, Shifts, Slot, SLOTS};
 use super::operand::SlotOperands;
@@ -30,6 +30,7 @@ pub(super) struct Fused {
     pub(super) mul: Option<Slot>,
     pub(super) mul_width: MulWidth,
     pub(super) mul_round: Round,
+    pub(super) largest: Largest,
     /// Operand of the multiplier after the second sum, whose products stay within 32 bits.
     pub(super) second_mul: Option<Slot>,
     pub(super) second_round: Round,
@@ -51,9 +52,17 @@ pub(super) struct Fused {
     pub(super) each: [bool; SLOTS],
     /// Slots with operands that are read directly from memory, one int8 per element, and the left shift of each.
     pub(super) direct: Shifts,
-    /// The converter of the loops of AVX-512.
+    /// The loop of AVX-512.
     #[cfg(target_arch = "x86_64")]
-    pub(super) convert: Option<Convert>,
+    pub(super) avx512: Option<Loop>,
+}
+
+/// The largest magnitudes of values in front of the multipliers and the converter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Largest {
+    pub(super) first: i64,
+    pub(super) second: i64,
+    pub(super) converter: i64,
 }
 
 /// The width of the multiplication.
@@ -83,6 +92,7 @@ impl Fused {
             mul: None,
             mul_width: MulWidth::Narrow,
             mul_round: Round::new(0),
+            largest: Largest { converter: plan.largest_difference, ..Largest::default() },
             second_mul: None,
             second_round: Round::new(0),
             first_floor: i32::MIN,
@@ -97,7 +107,7 @@ impl Fused {
             each: plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel: false, .. }))),
             direct: [None; SLOTS],
             #[cfg(target_arch = "x86_64")]
-            convert: None,
+            avx512: None,
         };
         let add = |step: &Step| matches!(step, Step::Add(_) | Step::AddSaturating(_));
         if let Some(Step::Add(slot) | Step::AddSaturating(slot)) = steps.next_if(add) {
@@ -112,12 +122,14 @@ impl Fused {
             )
         };
         match steps.next_if(multiply) {
-            Some(Step::MultiplyNarrow { operand, shift, .. }) => {
+            Some(Step::MultiplyNarrow { operand, shift, largest, .. }) => {
                 fused.mul = Some(operand);
+                fused.largest.first = largest;
                 fused.mul_round = Round::new(shift);
             }
-            Some(Step::MultiplyWide { operand, shift, fits, .. }) => {
+            Some(Step::MultiplyWide { operand, shift, largest, fits, .. }) => {
                 fused.mul = Some(operand);
+                fused.largest.first = largest;
                 fused.mul_width = MulWidth::Product;
                 fused.mul_fits = fits;
                 fused.mul_round = Round::new(shift);
@@ -139,8 +151,9 @@ impl Fused {
         if let Some(Step::Add(slot) | Step::AddSaturating(slot)) = steps.next_if(add) {
             fused.adds[1] = Some(slot);
             let narrow = |step: &Step| matches!(step, Step::MultiplyNarrow { prelu: false, .. });
-            if let Some(Step::MultiplyNarrow { operand, shift, .. }) = steps.next_if(narrow) {
+            if let Some(Step::MultiplyNarrow { operand, shift, largest, .. }) = steps.next_if(narrow) {
                 fused.second_mul = Some(operand);
+                fused.largest.second = largest;
                 fused.second_round = Round::new(shift);
             }
             if steps.next_if_eq(&Step::Relu).is_some() {

@@ -28,11 +28,15 @@ pub(super) enum Step {
         operand: Slot,
         shift: u32,
         prelu: bool,
+        /// The largest magnitude of a value.
+        largest: i64,
     },
     MultiplyWide {
         operand: Slot,
         shift: u32,
         prelu: bool,
+        /// The largest magnitude of a value.
+        largest: i64,
         /// The shifted product is known to fit 32 bits.
         fits: bool,
     },
@@ -87,6 +91,19 @@ pub(super) enum Feed {
     Memory { operands: OperandSurface, component: Component, prepare: Prepare, per_kernel: bool },
 }
 
+impl Feed {
+    /// The largest magnitude of an operand.
+    pub(super) fn largest(&self) -> i64 {
+        let bits = |operands: &OperandSurface| 8 * operands.layout.component_bytes() - 1;
+        match self {
+            Self::One(operand) => i64::from(*operand).abs(),
+            Self::Memory { operands, prepare: Prepare::Plain, .. } => 1 << bits(operands),
+            Self::Memory { operands, prepare: Prepare::Shift(shift), .. } => 1 << (bits(operands) + shift).min(31),
+            Self::Memory { .. } => 1 << 31,
+        }
+    }
+}
+
 /// The greatest number of steps of an operation: three in each X, three in Y, two in the converter.
 const STEPS: usize = 12;
 
@@ -99,6 +116,8 @@ pub(super) struct Plan {
     pub feeds: [Option<Feed>; SLOTS],
     /// The output converter with the smallest factor that gives the same results.
     pub converter: Converter,
+    /// The largest magnitude of a value that the converter multiplies, after the offset is subtracted.
+    pub largest_difference: i64,
     /// Whether the machine's floats treat a register operand differently from the hardware.
     pub strict: bool,
 }
@@ -115,6 +134,10 @@ impl Range {
 
     const fn of(bits: u32) -> Self {
         Self { low: -(1 << (bits - 1)), high: (1 << (bits - 1)) - 1 }
+    }
+
+    fn largest(self) -> i64 {
+        self.low.abs().max(self.high.abs())
     }
 
     fn fits_i32(self) -> bool {
@@ -169,7 +192,8 @@ fn reduced(Converter { offset, scale, shift }: Converter) -> Converter {
 impl Plan {
     pub(super) fn new(operation: &Operation) -> Self {
         let converter = reduced(operation.converter);
-        let mut plan = Self { steps: [None; STEPS], length: 0, feeds: [None; SLOTS], converter, strict: false };
+        let (steps, feeds) = ([None; STEPS], [None; SLOTS]);
+        let mut plan = Self { steps, length: 0, feeds, converter, largest_difference: 0, strict: false };
         if operation.processing == Precision::Fp16 {
             plan.floats(operation);
         } else {
@@ -296,11 +320,11 @@ impl Plan {
 
     /// A product of 32-bit values with its shift.
     fn multiply(&mut self, range: Range, factor: Range, operand: Slot, shift: u32, prelu: bool) -> Range {
-        let product = range.times(factor);
+        let (product, largest) = (range.times(factor), range.largest());
         self.push(if product.shifts_narrow(shift) {
-            Step::MultiplyNarrow { operand, shift, prelu }
+            Step::MultiplyNarrow { operand, shift, prelu, largest }
         } else {
-            Step::MultiplyWide { operand, shift, prelu, fits: product.fits_shifted(shift) }
+            Step::MultiplyWide { operand, shift, prelu, largest, fits: product.fits_shifted(shift) }
         });
         let shifted = product.shifted(shift);
         if prelu {
@@ -362,6 +386,7 @@ impl Plan {
             return;
         }
         let difference = range.map(|value| value - i64::from(converter.offset));
+        self.largest_difference = difference.largest();
         let scale = Range { low: converter.scale.into(), high: converter.scale.into() };
         let narrow_difference = difference.fits_i32();
         let product = difference.times(scale);

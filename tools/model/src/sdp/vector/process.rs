@@ -95,7 +95,7 @@ vectorised! {
                 Step::Add(slot) => int::add(values, each(slot)),
                 Step::AddSaturating(slot) => int::add_saturating(values, each(slot)),
                 Step::Differ(slot) => int::differ(values, each(slot)),
-                Step::MultiplyNarrow { operand, shift, prelu } => {
+                Step::MultiplyNarrow { operand, shift, prelu, .. } => {
                     int::multiply_narrow(values, each(operand), shift, prelu);
                 }
                 Step::MultiplyWide { operand, shift, prelu, .. } => int::multiply_wide(values, each(operand), shift, prelu),
@@ -203,13 +203,16 @@ impl Short {
 /// Converts the values of a chunk to bytes, as many as `into` holds.
 pub(super) fn process_short(isa: Isa, short: &Short, operands: &Operands, data: Data, into: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
-    if let Short::Int(fused @ Fused { convert: Some(convert), .. }) = short {
-        match data {
-            // SAFETY: there is such a converter where the machine has its instructions.
-            Data::Ints(data) => return unsafe { int8::run(fused, *convert, data, operands, into) },
+    if let Short::Int(fused @ Fused { avx512: Some(way), .. }) = short {
+        let done = match data {
+            // SAFETY: there is such a loop where the machine has its instructions.
+            Data::Ints(data) => unsafe { int8::run(fused, *way, data, operands, into) },
             // SAFETY: as above.
-            Data::Int8(data) => return unsafe { int8::run(fused, *convert, data, operands, into) },
-            _ => {}
+            Data::Int8(data) => unsafe { int8::run(fused, *way, data, operands, into) },
+            _ => false,
+        };
+        if done {
+            return;
         }
     }
     #[cfg(target_arch = "x86_64")]

@@ -1,26 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The operations of [`super::super::fused`] with a [`Convert`] as converter.
-//!
-//! Values have 32 bits until the converter, in four vectors per 64 elements.
+//! The operations of [`super::super::fused`] whose products may be computed in fp32 ([`super::scaled`]), in four vectors of 32 bits
+//! per 64 elements.
 
 use std::arch::x86_64::*;
 
 use super::super::fused::{Fused, MulWidth};
 use super::super::lanes::{Operands, Slot};
 use super::super::operand::SlotOperands;
-use super::convert::{Convert, Converter, HIGH, LIMIT, SHIFT, SHORT};
+use super::super::plan::{Feed, Plan};
+use super::convert::{Convert, Converter};
 use super::operand::{load_ints, padded, store, widen_step, STEP};
-use super::rounding::Rounding;
+use super::scaled::{least_factor, Scale};
 
-/// Whether [`run`] supports the operation.
-pub(in super::super) fn convert(fused: &Fused) -> Option<Convert> {
-    let multiplier = match (fused.mul, fused.mul_width) {
-        (None, _) | (_, MulWidth::Narrow) => true,
-        (_, MulWidth::Product) => fused.mul_fits && fused.mul_round.shift <= 32,
-        (_, MulWidth::Sum) => false,
-    };
-    multiplier.then(|| Convert::new(fused.offset, fused.scale, fused.round.shift, fused.wide)).flatten()
+/// How the loop computes an operation.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Loop {
+    convert: Convert,
+    /// The smallest magnitude of a factor of the multiplier, if it is not zero.
+    least_factor: u32,
+}
+
+impl Loop {
+    /// The loop for the operation, if there is one.
+    pub(in super::super) fn new(fused: &Fused, plan: &Plan) -> Option<Self> {
+        let Fused { offset, scale, round, largest, .. } = *fused;
+        let convert = Convert::new(offset, scale, round.shift, largest.converter)?;
+        let operand = |slot: Option<Slot>| slot.and_then(|slot| plan.feeds[slot as usize].as_ref());
+        let [second, factor, second_factor] =
+            [fused.adds[1], fused.mul, fused.second_mul].map(|slot| operand(slot).map_or(0, Feed::largest));
+        // From this magnitude on, a product becomes the end of int8's range.
+        let limit = match fused.second_mul {
+            None => convert.limit() + i128::from(second),
+            Some(_) => i128::MAX,
+        };
+        if fused.mul_width == MulWidth::Sum || factor.max(second_factor) > 1 << 24 {
+            return None;
+        }
+        // The second factor's products must be exact.
+        least_factor(largest.second, fused.second_round.shift, i128::MAX, second_factor).filter(|&least| least == 0)?;
+        let least_factor = least_factor(largest.first, fused.mul_round.shift, limit, factor)?;
+        Some(Self { convert, least_factor })
+    }
 }
 
 /// Data that a loop can take.
@@ -48,45 +69,48 @@ impl Sample for u8 {
     }
 }
 
-/// Converts data to int8 in `into`, which has the same length.
+/// Converts data to int8 in `into`, which has the same length. Returns `false`, and does nothing, if a factor is too small.
 ///
 /// # Safety
-/// The machine has AVX-512 (F, BW, DQ, VL); `with` is the operation's [`convert`].
+/// The machine has AVX-512 (F, BW, DQ, VL); `way` is the operation's [`Loop`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(in super::super) unsafe fn run<T: Sample>(
     fused: &Fused,
-    with: Convert,
+    way: Loop,
     data: &[T],
     operands: &Operands,
     into: &mut [u8],
-) {
+) -> bool {
     let operand = |slot: Option<Slot>| SlotOperands::new(operands, fused.each, fused.direct, slot);
     let (first, second) = (operand(fused.adds[0]), operand(fused.adds[1]));
     let (factor, second_factor) = (operand(fused.mul), operand(fused.second_mul));
-    let steps = Steps { fused, with, first, second, factor, second_factor };
-    let floor = if matches!(second, SlotOperands::None) { fused.first_floor } else { fused.second_floor };
-    match (with, with.is_positive(floor)) {
-        (Convert::Limit, _) => steps.by_multiplier::<T, LIMIT, false>(data, into),
-        (Convert::Short { .. }, false) => steps.by_multiplier::<T, SHORT, false>(data, into),
-        (Convert::Short { .. }, true) => steps.by_multiplier::<T, SHORT, true>(data, into),
-        (Convert::Shift { .. }, false) => steps.by_multiplier::<T, SHIFT, false>(data, into),
-        (Convert::Shift { .. }, true) => steps.by_multiplier::<T, SHIFT, true>(data, into),
-        (Convert::High { .. }, false) => steps.by_multiplier::<T, HIGH, false>(data, into),
-        (Convert::High { .. }, true) => steps.by_multiplier::<T, HIGH, true>(data, into),
+    let steps = Steps { fused, convert: way.convert, first, second, factor, second_factor };
+    if way.least_factor > 0 && !(factor.repeats() && suit(factor.load_step(0), way.least_factor)) {
+        return false;
     }
+    let is_simple = first.repeats() && factor.repeats() && fused.second_mul.is_none() && !fused.saturating;
+    match (is_simple, fused.mul.is_some()) {
+        (false, _) => steps.by_end::<T, false, true>(data, into),
+        (true, false) => steps.by_end::<T, true, false>(data, into),
+        (true, true) => steps.by_end::<T, true, true>(data, into),
+    }
+    true
 }
 
-/// How values are multiplied, as a parameter of loops.
-const NONE: u8 = 0;
-const NARROW: u8 = 1;
-const WIDE: u8 = 2;
-/// As [`WIDE`], where negative results do not matter because ReLU follows.
-const UP: u8 = 3;
+/// Whether all factors are zero or have at least this magnitude.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn suit([low, high, ..]: [__m512i; 4], least: u32) -> bool {
+    // Zero becomes the largest number.
+    let below_one = |factors| _mm512_sub_epi32(_mm512_abs_epi32(factors), _mm512_set1_epi32(1));
+    let smallest = _mm512_min_epu32(below_one(low), below_one(high));
+    _mm512_cmplt_epu32_mask(smallest, _mm512_set1_epi32(least as i32 - 1)) == 0
+}
 
 /// The values that are the same for all steps.
 struct Steps<'s> {
     fused: &'s Fused,
-    with: Convert,
+    convert: Convert,
     first: SlotOperands<'s>,
     second: SlotOperands<'s>,
     factor: SlotOperands<'s>,
@@ -95,64 +119,79 @@ struct Steps<'s> {
 
 impl Steps<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn by_multiplier<T: Sample, const CONVERT: u8, const POSITIVE: bool>(&self, data: &[T], into: &mut [u8]) {
-        match (self.factor, self.fused.mul_width) {
-            (SlotOperands::None, _) => self.wide::<T, CONVERT, POSITIVE, NONE>(data, into),
-            (_, MulWidth::Narrow) => self.wide::<T, CONVERT, POSITIVE, NARROW>(data, into),
-            _ if self.fused.first_floor >= 0 => self.wide::<T, CONVERT, POSITIVE, UP>(data, into),
-            _ => self.wide::<T, CONVERT, POSITIVE, WIDE>(data, into),
+    fn by_end<T: Sample, const SIMPLE: bool, const MUL: bool>(&self, data: &[T], into: &mut [u8]) {
+        match (matches!(self.second, SlotOperands::None), self.convert == Convert::Limit) {
+            (true, true) => self.all::<T, SIMPLE, MUL, false, false>(data, into),
+            (true, false) => self.all::<T, SIMPLE, MUL, false, true>(data, into),
+            (false, true) => self.all::<T, SIMPLE, MUL, true, false>(data, into),
+            (false, false) => self.all::<T, SIMPLE, MUL, true, true>(data, into),
         }
     }
 
-    /// In lanes of 32 bits.
+    /// `SIMPLE`: the first sum's operands and the factors are the same for each atom, there is no second factor, and no sum saturates.
+    /// Without `MUL` there is no multiplier, without `SECOND` no second sum, and without `CONVERT` values are only limited.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn wide<T: Sample, const CONVERT: u8, const POSITIVE: bool, const MUL: u8>(&self, data: &[T], into: &mut [u8]) {
-        let Self { fused, with, first, second, factor, second_factor } = *self;
-        let converter = Converter::<CONVERT, POSITIVE>::new(with);
+    fn all<T: Sample, const SIMPLE: bool, const MUL: bool, const SECOND: bool, const CONVERT: bool>(
+        &self,
+        data: &[T],
+        into: &mut [u8],
+    ) {
+        let Self { fused, convert, first, second, factor, second_factor } = *self;
+        let converter = Converter::<CONVERT>::new(convert);
+        let saturating = !SIMPLE && fused.saturating;
         let (first_floor, second_floor) = (_mm512_set1_epi32(fused.first_floor), _mm512_set1_epi32(fused.second_floor));
-        let (round, second_round) = (Rounding::new(fused.mul_round), Rounding::new(fused.second_round));
-        let has_second = !matches!(second, SlotOperands::None);
+        // Values that are only limited are compared with the floor when they are bytes.
+        let least = _mm512_set1_epi8(if SECOND || CONVERT { -128 } else { fused.first_floor.max(-128) as i8 });
+        let (repeated, scales) = (first.load_step(0), scaled(factor.load_step(0), fused.mul_round.shift));
         // After packing twice, four values of each of the four vectors follow one another.
         let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
-        for (number, (data, into)) in data.chunks(STEP).zip(into.chunks_mut(STEP)).enumerate() {
+        let (whole, rest) = data.as_chunks();
+        let last = padded(rest);
+        for (number, into) in into.chunks_mut(STEP).enumerate() {
             let at = number * STEP;
             // SAFETY: the machine has the instructions.
-            let mut values = unsafe {
-                match data.first_chunk() {
-                    Some(data) => T::load(data),
-                    None => T::load(&padded(data)),
-                }
-            };
-            values = add(values, first.load_step(at), fused.saturating);
-            if MUL != NONE {
-                let factors = factor.load_step(at);
-                let multiply = |value, factor| match MUL {
-                    NARROW => round.narrow(_mm512_mullo_epi32(value, factor)),
-                    UP => round.product_up(value, factor),
-                    _ => round.product(value, factor),
-                };
-                values = pairwise(values, factors, multiply);
+            let data = unsafe { T::load(whole.get(number).unwrap_or(&last)) };
+            let mut values = add(data, if SIMPLE { repeated } else { first.load_step(at) }, saturating);
+            if MUL && (SIMPLE || fused.mul.is_some()) {
+                let shift = fused.mul_round.shift;
+                values = products(values, if SIMPLE { scales } else { scaled(factor.load_step(at), shift) });
             }
-            values = floored(values, first_floor);
-            if has_second {
-                values = add(values, second.load_step(at), fused.saturating);
-                if fused.second_mul.is_some() {
-                    let multiply = |value, factor| second_round.narrow(_mm512_mullo_epi32(value, factor));
-                    values = pairwise(values, second_factor.load_step(at), multiply);
+            if SECOND || CONVERT {
+                values = floored(values, first_floor);
+            }
+            if SECOND {
+                values = add(values, second.load_step(at), saturating);
+                if !SIMPLE && fused.second_mul.is_some() {
+                    values = products(values, scaled(second_factor.load_step(at), fused.second_round.shift));
                 }
                 values = floored(values, second_floor);
             }
             let low = converter.pair(values[0], values[1]);
             let high = converter.pair(values[2], values[3]);
-            store(into, _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high)));
+            let bytes = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
+            store(into, _mm512_max_epi8(bytes, least));
         }
     }
+}
+
+/// The factors of a step with their shift.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn scaled([a, b, c, d]: [__m512i; 4], shift: u32) -> [Scale; 4] {
+    [Scale::new(a, shift), Scale::new(b, shift), Scale::new(c, shift), Scale::new(d, shift)]
+}
+
+/// The rounded products of a step.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn products(values: [__m512i; 4], scales: [Scale; 4]) -> [__m512i; 4] {
+    pairwise(values, scales, |value, scale| scale.of(value))
 }
 
 /// Applies `f` to each vector and its operands.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn pairwise(values: [__m512i; 4], operands: [__m512i; 4], f: impl Fn(__m512i, __m512i) -> __m512i) -> [__m512i; 4] {
+fn pairwise<O>(values: [__m512i; 4], operands: [O; 4], f: impl Fn(__m512i, O) -> __m512i) -> [__m512i; 4] {
     let ([a, b, c, d], [e, g, h, i]) = (values, operands);
     [f(a, e), f(b, g), f(c, h), f(d, i)]
 }

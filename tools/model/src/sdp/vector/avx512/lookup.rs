@@ -13,7 +13,7 @@ use nvdla_uapi::reg::values::Precision;
 use super::super::super::operation::Operation;
 use super::super::lookup::{Joint, Side, ENTRIES};
 use super::super::plan::{Plan, Step};
-use super::convert::{Convert, Converter, HIGH, LIMIT, SHIFT, SHORT};
+use super::convert::{Convert, Converter};
 use super::operand::store;
 
 /// Elements of a step.
@@ -39,8 +39,10 @@ impl Tail {
         if operation.output != Precision::Int8 || operation.compares() || !converts {
             return None;
         }
-        let converter = operation.converter;
-        Self::of(joint, Convert::of_any(converter.offset, converter.scale, converter.shift)?)
+        // A result of any 32 bits must fit 32 bits after the offset is subtracted.
+        let (converter, largest) = (plan.converter, 1 << 31);
+        let convert = Convert::new(converter.offset, converter.scale.into(), converter.shift, largest)?;
+        Self::of(joint, Some(convert).filter(|_| converter.offset == 0)?)
     }
 
     /// Lookups in the table whose result is used if both hit, for fractions and weights of 16 bits.
@@ -58,16 +60,14 @@ impl Tail {
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
     pub(in super::super) unsafe fn run(&self, joint: &Joint, values: &[i32], into: &mut [u8]) {
         match self.convert {
-            Convert::Limit => self.all::<LIMIT>(joint, values, into),
-            Convert::Short { .. } => self.all::<SHORT>(joint, values, into),
-            Convert::Shift { .. } => self.all::<SHIFT>(joint, values, into),
-            Convert::High { .. } => self.all::<HIGH>(joint, values, into),
+            Convert::Limit => self.all::<false>(joint, values, into),
+            Convert::Scale { .. } => self.all::<true>(joint, values, into),
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
-    fn all<const CONVERT: u8>(&self, joint: &Joint, values: &[i32], into: &mut [u8]) {
-        let converter = Converter::<CONVERT, false>::new(self.convert);
+    fn all<const CONVERT: bool>(&self, joint: &Joint, values: &[i32], into: &mut [u8]) {
+        let converter = Converter::<CONVERT>::new(self.convert);
         let table = Table::new(self);
         // After packing twice, four values of each of the four vectors follow one another.
         let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
@@ -217,7 +217,7 @@ mod tests {
                 let lookup = Lookup::new(&registers, Like::Rtl).unwrap();
                 let Some(joint) = Joint::new(&lookup, &tables) else { continue };
                 for (scale, shift) in [(1, 0), (3, 7), (32_767, 22), (128, 15)] {
-                    let Some(convert) = Convert::of_any(0, scale, shift) else { continue };
+                    let Some(convert) = Convert::new(0, scale, shift, 1 << 31) else { continue };
                     let Some(tail) = Tail::of(&joint, convert) else { continue };
                     performed += 1;
                     let near = (0..=258).flat_map(|entry| (-2..=2).map(move |by| i64::from(entry << select) + by));

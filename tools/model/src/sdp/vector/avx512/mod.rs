@@ -9,6 +9,6 @@ pub(super) mod float;
 pub(super) mod int8;
 mod lookup;
 mod operand;
-mod rounding;
+mod scaled;
 
 pub(in crate::sdp) use lookup::Tail;

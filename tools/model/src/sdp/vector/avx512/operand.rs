@@ -11,6 +11,12 @@ use super::super::operand::SlotOperands;
 pub(super) const STEP: usize = 64;
 
 impl SlotOperands<'_> {
+    /// Whether the operands are the same for each step.
+    #[inline]
+    pub(super) fn repeats(self) -> bool {
+        matches!(self, Self::None) || self.repeated().is_some()
+    }
+
     /// Loads the operands of the 16 elements from `at` on.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
