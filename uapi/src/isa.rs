@@ -25,7 +25,7 @@ pub enum Isa {
     Dotprod,
     /// NEON with the matrix products of FEAT_I8MM.
     I8mm,
-    /// AVX2 with FMA, F16C, LZCNT, BMI1 and BMI2, as in every processor since Intel's Haswell and AMD's Excavator.
+    /// AVX2 with FMA, F16C, LZCNT, POPCNT, BMI1 and BMI2, as in every processor since Intel's Haswell and AMD's Excavator.
     Avx2,
     /// The same with the dot products of VNNI on 256 bits, as since Intel's Alder Lake and AMD's Zen 5 (AVX-VNNI). A processor
     /// with AVX-512 VL and VNNI has the same instructions in another encoding.
@@ -71,7 +71,8 @@ impl Isa {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
-            let avx2 = has!("avx2") && has!("fma") && has!("f16c") && has!("lzcnt") && has!("bmi1") && has!("bmi2");
+            let bits = has!("lzcnt") && has!("popcnt") && has!("bmi1") && has!("bmi2");
+            let avx2 = has!("avx2") && has!("fma") && has!("f16c") && bits;
             let avx512 = avx2
                 && has!("avx512f")
                 && has!("avx512bw")

@@ -38,6 +38,9 @@ use crate::registers::Registers;
 use crate::stream::{Done, Form};
 use crate::threads::share;
 
+/// Results that are compared together. Most blocks have no different ones.
+const BLOCK: usize = 32;
+
 thread_local! {
     /// A thread's scratch buffers, one per surface of the part that it computes.
     static SCRATCH: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
@@ -307,9 +310,15 @@ impl sink::BoundsSink for Sink<'_> {
             let high = &mut high[..range.len()];
             make(scratch, direct, &bounds.high[range.clone()], high.as_flattened_mut());
             // If both bounds have the same result, so has every value between them.
-            for (index, high) in range.zip(high) {
-                wanted[count] = index as u16;
-                count += usize::from(out[index] != *high);
+            let (low, high) = (out[range.clone()].chunks(BLOCK), high.chunks(BLOCK));
+            for (first, (low, high)) in range.step_by(BLOCK).zip(low.zip(high)) {
+                if low == high {
+                    continue;
+                }
+                for (index, (low, high)) in (first..).zip(low.iter().zip(high)) {
+                    wanted[count] = index as u16;
+                    count += usize::from(low != high);
+                }
             }
         });
         if count != 0 {

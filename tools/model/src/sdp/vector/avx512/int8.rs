@@ -154,7 +154,8 @@ impl Steps<'_> {
             let mut values = add(data, if SIMPLE { repeated } else { first.load_step(at) }, saturating);
             if MUL && (SIMPLE || fused.mul.is_some()) {
                 let shift = fused.mul_round.shift;
-                values = products(values, if SIMPLE { scales } else { scaled(factor.load_step(at), shift) });
+                let scales = if SIMPLE { scales } else { scaled(factor.load_step(at), shift) };
+                values = products(values, &scales);
             }
             if SECOND || CONVERT {
                 values = floored(values, first_floor);
@@ -162,7 +163,7 @@ impl Steps<'_> {
             if SECOND {
                 values = add(values, second.load_step(at), saturating);
                 if !SIMPLE && fused.second_mul.is_some() {
-                    values = products(values, scaled(second_factor.load_step(at), fused.second_round.shift));
+                    values = products(values, &scaled(second_factor.load_step(at), fused.second_round.shift));
                 }
                 values = floored(values, second_floor);
             }
@@ -184,14 +185,15 @@ fn scaled([a, b, c, d]: [__m512i; 4], shift: u32) -> [Scale; 4] {
 /// The rounded products of a step.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn products(values: [__m512i; 4], scales: [Scale; 4]) -> [__m512i; 4] {
-    pairwise(values, scales, |value, scale| scale.of(value))
+fn products(values: [__m512i; 4], [e, f, g, h]: &[Scale; 4]) -> [__m512i; 4] {
+    let [a, b, c, d] = values;
+    [e.of(a), f.of(b), g.of(c), h.of(d)]
 }
 
 /// Applies `f` to each vector and its operands.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn pairwise<O>(values: [__m512i; 4], operands: [O; 4], f: impl Fn(__m512i, O) -> __m512i) -> [__m512i; 4] {
+fn pairwise(values: [__m512i; 4], operands: [__m512i; 4], f: impl Fn(__m512i, __m512i) -> __m512i) -> [__m512i; 4] {
     let ([a, b, c, d], [e, g, h, i]) = (values, operands);
     [f(a, e), f(b, g), f(c, h), f(d, i)]
 }

@@ -34,6 +34,9 @@ pub(super) unsafe fn bounds(sums: &Sums<'_>, windows: &[usize], low: &mut [f32],
         // SAFETY: as this function's.
         unsafe {
             at += match &windows[at..] {
+                [a, b, c, d, e, f, g, h, i, j, k, l, ..] => {
+                    tile(sums, &[*a, *b, *c, *d, *e, *f, *g, *h, *i, *j, *k, *l], low, high)
+                }
                 [a, b, c, d, e, f, g, h, ..] => tile(sums, &[*a, *b, *c, *d, *e, *f, *g, *h], low, high),
                 [a, b, c, d, ..] => tile(sums, &[*a, *b, *c, *d], low, high),
                 [a, b, ..] => tile(sums, &[*a, *b], low, high),
@@ -78,11 +81,11 @@ unsafe fn products<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [[_
     for run in sums.runs {
         // SAFETY: the panel holds the run's weights, and the data each window's run.
         unsafe {
-            let weights = sums.panel.values.as_ptr().add(run.lane).cast::<f64>();
+            let weights = sums.panel.narrow.as_ptr().add(run.lane).cast::<f32>();
             let data = windows.map(|window| sums.data.values.as_ptr().add(window + run.offset));
             for lane in 0..run.length {
-                let first = _mm512_loadu_pd(weights.add(lane * KERNELS));
-                let second = _mm512_loadu_pd(weights.add(lane * KERNELS + 8));
+                let first = _mm512_cvtps_pd(_mm256_loadu_ps(weights.add(lane * KERNELS)));
+                let second = _mm512_cvtps_pd(_mm256_loadu_ps(weights.add(lane * KERNELS + 8)));
                 for (out, data) in out.iter_mut().zip(data) {
                     let datum = _mm512_set1_pd(*data.add(lane));
                     out[0] = _mm512_fmadd_pd(first, datum, out[0]);

@@ -3,7 +3,7 @@
 //! The inputs of the bounds.
 
 use super::super::super::weight_cache::WeightCache;
-use super::panel::{self, Panel, Panels};
+use super::panel::{self, Panel, Panels, Split};
 use super::run::{Run, GROUP};
 use nvdla_uapi::isa::Isa;
 use std::ops::Range;
@@ -18,6 +18,8 @@ pub(super) struct Data {
     pub(super) bits: Vec<u16>,
     /// Significands times 16^exponent.
     pub(super) values: Vec<f64>,
+    /// Signed significands.
+    pub(super) significands: Vec<i16>,
     /// High bits of the exponents, [`super::super::panel::ZERO`] for zeros, with padding for reads of the last group.
     pub(super) exponents: Vec<i8>,
     /// For each element, the number of nonzero elements before it.
@@ -49,13 +51,20 @@ pub(super) struct Sums<'a> {
 }
 
 impl Data {
+    /// The values of a run in a window.
+    pub(super) fn row(&self, window: usize, run: &Run) -> Split<'_> {
+        Split::of(&self.significands, &self.exponents, window + run.offset, run.length)
+    }
+
     /// Computes the other vectors from `bits`.
     pub(super) fn decompose(&mut self, isa: Isa) {
-        let Self { bits, values, exponents, before } = self;
+        let Self { bits, values, significands, exponents, before } = self;
         values.resize(bits.len(), 0.0);
+        significands.resize(bits.len(), 0);
         exponents.resize(bits.len() + GROUP, super::super::panel::ZERO);
         before.resize(bits.len() + 1, 0);
         panel::decompose(isa, bits, values, exponents);
+        panel::significands(isa, bits, significands);
         let mut count = 0;
         before[0] = 0;
         for (before, bits) in before[1..].iter_mut().zip(bits) {

@@ -5,21 +5,19 @@
 #![allow(clippy::cast_ptr_alignment)]
 
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 use super::super::super::avx512::NUMBERS;
 use super::super::super::panel::ZERO;
-use super::super::run::Run;
+use super::super::panel::Split;
 use super::super::sums::Sums;
-use super::buffers::{Buffers, Element, LANES, MANY, NEAR, NOTHING};
-
-/// fp16 values in half a register.
-const QUARTER: usize = 16;
+use super::buffers::{Buffers, Element, Lanes, LANES, MANY, NEAR, NOTHING};
 
 /// Computes the fp32 values that CACC delivers for `elements`.
 ///
 /// # Safety
 /// The machine has AVX-512 ([`crate::Isa::Avx512Vbmi`]).
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi2,bmi2")]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi2,bmi2,popcnt")]
 pub(super) fn each(sums: &Sums<'_>, buffers: &mut Buffers, elements: &[Element]) -> [f32; MANY] {
     for (number, &element) in elements.iter().enumerate() {
         match sums.widest {
@@ -31,84 +29,135 @@ pub(super) fn each(sums: &Sums<'_>, buffers: &mut Buffers, elements: &[Element])
     buffers.finish(sums.steps.len())
 }
 
-/// Calls [`steps_of`] for fp16 values in memory.
+/// Calls [`steps_of`] for operands in memory.
 #[cfg(test)]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2")]
-pub(super) fn steps<const W: usize>(
-    weights: &[u16; LANES],
-    data: &[u16; LANES],
-    buffers: &mut Buffers,
-    first: usize,
-    number: usize,
-) {
-    steps_of::<W>(quarters(weights), quarters(data), buffers, first, number);
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2,popcnt")]
+pub(super) fn steps<const W: usize>(weights: &Lanes, data: &Lanes, buffers: &mut Buffers, first: usize, number: usize) {
+    steps_of::<W>(Operands::all(weights), Operands::all(data), buffers, first, number);
 }
 
-/// 64 fp16 values.
-type Halves = [__m256i; 4];
+/// 64 values: signed significands and the high bits of the exponents.
+#[derive(Clone, Copy)]
+struct Operands {
+    significands: [__m512i; 2],
+    exponents: __m512i,
+    /// Which values there are. The exponents of the others are zero.
+    present: u64,
+}
 
+impl Operands {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
+    fn all(Lanes { significands, exponents }: &Lanes) -> Self {
+        Self::of::<LANES>([Split { significands, exponents }; 4])
+    }
+
+    /// Loads the values of 64 / `W` steps, of which each has at most `W`.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
+    fn of<const W: usize>([a, b, c, d]: [Split<'_>; 4]) -> Self {
+        let join = |low, high| _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+        let present = |split: Split<'_>, from: usize| _bzhi_u64(u64::MAX, split.exponents.len() as u32) << from;
+        match W {
+            16 => {
+                let half = |low, high| _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+                let exponents = [half(exponents_16(a), exponents_16(b)), half(exponents_16(c), exponents_16(d))];
+                Self {
+                    significands: [
+                        join(significands_16(a), significands_16(b)),
+                        join(significands_16(c), significands_16(d)),
+                    ],
+                    exponents: join(exponents[0], exponents[1]),
+                    present: present(a, 0) | present(b, 16) | present(c, 32) | present(d, 48),
+                }
+            }
+            32 => Self {
+                significands: [significands_32(a, 0), significands_32(b, 0)],
+                exponents: join(exponents_32(a), exponents_32(b)),
+                present: present(a, 0) | present(b, 32),
+            },
+            _ => {
+                let present = present(a, 0);
+                // SAFETY: the mask has a bit for each exponent.
+                let exponents = unsafe { _mm512_maskz_loadu_epi8(present, a.exponents.as_ptr()) };
+                Self { significands: [significands_32(a, 0), significands_32(a, 32)], exponents, present }
+            }
+        }
+    }
+}
+
+/// The significands from `from` on, at most 32.
 #[inline]
-#[target_feature(enable = "avx512f")]
-fn quarters(halves: &[u16; LANES]) -> Halves {
-    // SAFETY: 16 halves each.
-    let quarter = |quarter: usize| unsafe { _mm256_loadu_si256(halves.as_ptr().add(quarter * QUARTER).cast()) };
-    [quarter(0), quarter(1), quarter(2), quarter(3)]
+#[target_feature(enable = "avx512f,avx512bw,bmi2")]
+fn significands_32(split: Split<'_>, from: usize) -> __m512i {
+    // A load without elements is quick only at an address that can be read.
+    let rest = split.significands.get(from..).unwrap_or(&split.significands[..0]);
+    // SAFETY: the mask has a bit for each of them.
+    unsafe { _mm512_maskz_loadu_epi16(_bzhi_u32(u32::MAX, rest.len() as u32), rest.as_ptr()) }
+}
+
+/// At most 32 exponents.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
+fn exponents_32(Split { exponents, .. }: Split<'_>) -> __m256i {
+    let mask = _bzhi_u32(u32::MAX, exponents.len() as u32);
+    // SAFETY: the mask has a bit for each of them.
+    unsafe { _mm256_maskz_loadu_epi8(mask, exponents.as_ptr()) }
+}
+
+/// At most 16 significands.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
+fn significands_16(Split { significands, .. }: Split<'_>) -> __m256i {
+    let mask = _bzhi_u32(0xffff, significands.len() as u32) as __mmask16;
+    // SAFETY: the mask has a bit for each of them.
+    unsafe { _mm256_maskz_loadu_epi16(mask, significands.as_ptr()) }
+}
+
+/// At most 16 exponents.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2")]
+fn exponents_16(Split { exponents, .. }: Split<'_>) -> __m128i {
+    let mask = _bzhi_u32(0xffff, exponents.len() as u32) as __mmask16;
+    // SAFETY: the mask has a bit for each of them.
+    unsafe { _mm_maskz_loadu_epi8(mask, exponents.as_ptr()) }
 }
 
 /// Computes all steps of an element. A step has at most `W` products.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2,popcnt")]
 fn walk<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (kernel, window): Element) {
     for (first, steps) in (0..).step_by(LANES / W).zip(sums.steps.chunks(LANES / W)) {
-        let (mut weights, mut data) = ([_mm256_setzero_si256(); 4], [_mm256_setzero_si256(); 4]);
-        let width = W / QUARTER;
-        for (step, range) in steps.iter().enumerate() {
-            let (weights, data) = (&mut weights[step * width..][..width], &mut data[step * width..][..width]);
-            match &sums.runs[range.clone()] {
-                [run] => {
-                    let row = sums.panel.row(kernel, run);
-                    let bits = &sums.data.bits[window + run.offset..][..run.length];
-                    for (quarter, (weights, data)) in weights.iter_mut().zip(data).enumerate() {
-                        let from = (quarter * QUARTER).min(run.length);
-                        let mask = _bzhi_u32(0xffff, (run.length - from) as u32) as __mmask16;
-                        // SAFETY: the mask has a bit for each element after `from`.
-                        unsafe {
-                            *weights = _mm256_maskz_loadu_epi16(mask, row.as_ptr().add(from).cast());
-                            *data = _mm256_maskz_loadu_epi16(mask, bits.as_ptr().add(from).cast());
-                        }
-                    }
-                }
-                runs => {
-                    let (row, halves) = joined(sums, runs, kernel, window);
-                    let (row, halves) = (quarters(&row), quarters(&halves));
-                    weights.copy_from_slice(&row[..width]);
-                    data.copy_from_slice(&halves[..width]);
-                }
-            }
+        if steps.iter().any(|runs| runs.len() != 1) {
+            let [weights, data] = joined::<W>(sums, steps, kernel, window);
+            steps_of::<W>(Operands::all(&weights), Operands::all(&data), buffers, first, number);
+            continue;
         }
+        let row = |step: usize| {
+            let run = sums.runs.get(steps.get(step)?.start)?;
+            Some([sums.panel.row(kernel, run), sums.data.row(window, run)])
+        };
+        let none = [Split::of(&sums.data.significands, &sums.data.exponents, 0, 0); 2];
+        let step = |step: usize| if step < LANES / W { row(step).unwrap_or(none) } else { none };
+        let [a, b, c, d] = [step(0), step(1), step(2), step(3)];
+        let (weights, data) =
+            (Operands::of::<W>([a[0], b[0], c[0], d[0]]), Operands::of::<W>([a[1], b[1], c[1], d[1]]));
         steps_of::<W>(weights, data, buffers, first, number);
     }
 }
 
-/// Joins the runs of one step.
-fn joined(sums: &Sums<'_>, runs: &[Run], kernel: usize, window: usize) -> ([u16; LANES], [u16; LANES]) {
-    let (mut weights, mut data) = ([0; LANES], [0; LANES]);
-    let mut places = weights.iter_mut().zip(&mut data);
-    for run in runs {
-        let bits = &sums.data.bits[window + run.offset..][..run.length];
-        for ((from, half), (weight, datum)) in sums.panel.row(kernel, run).iter().zip(bits).zip(&mut places) {
-            *weight = u16::from_le_bytes(*from);
-            *datum = *half;
+/// The weights and the data of steps with several runs.
+fn joined<const W: usize>(sums: &Sums<'_>, steps: &[Range<usize>], kernel: usize, window: usize) -> [Lanes; 2] {
+    let [mut weights, mut data] = [Lanes::EMPTY; 2];
+    for (step, runs) in steps.iter().enumerate() {
+        let mut at = step * W;
+        for run in &sums.runs[runs.clone()] {
+            weights.set(at, sums.panel.row(kernel, run));
+            data.set(at, sums.data.row(window, run));
+            at += run.length;
         }
     }
-    (weights, data)
-}
-
-/// Operands: significands in 16-bit words, the exponents' high bits and the significands' low bits in bytes.
-struct Operands {
-    significands: [__m512i; 2],
-    exponents: __m512i,
-    low: __m512i,
+    [weights, data]
 }
 
 /// Narrows two vectors of words to one of bytes.
@@ -119,60 +168,46 @@ fn narrow(words: [__m512i; 2]) -> __m512i {
     _mm512_permutexvar_epi64(order, _mm512_packs_epi16(words[0], words[1]))
 }
 
+/// The low bytes of two vectors of words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn split(halves: [__m512i; 2]) -> Operands {
-    let word = |value: i16| _mm512_set1_epi16(value);
-    let mut significands = [_mm512_setzero_si512(); 2];
-    let mut exponents = significands;
-    let mut low = significands;
-    for (i, half) in halves.into_iter().enumerate() {
-        let expo = _mm512_and_si512(_mm512_srli_epi16(half, 10), word(0x1f));
-        let fraction = _mm512_and_si512(half, word(0x3ff));
-        let normal = _mm512_sllv_epi16(_mm512_or_si512(fraction, word(0x400)), _mm512_and_si512(expo, word(3)));
-        let denormal = _mm512_testn_epi16_mask(expo, expo);
-        let significand = _mm512_mask_slli_epi16(normal, denormal, fraction, 1);
-        let zero = _mm512_testn_epi16_mask(significand, significand);
-        significands[i] = significand;
-        exponents[i] = _mm512_mask_mov_epi16(_mm512_srli_epi16(expo, 2), zero, word(ZERO as i16));
-        // Signed, so that packing saturates nothing.
-        low[i] = _mm512_srai_epi16(_mm512_slli_epi16(significand, 8), 8);
-    }
-    Operands { significands, exponents: narrow(exponents), low: narrow(low) }
+fn low_bytes(words: [__m512i; 2]) -> __m512i {
+    let [low, high] = words;
+    _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(low)), _mm512_cvtepi16_epi8(high), 1)
 }
 
 /// Computes steps from number `first` on, like [`super::plain::steps_of`].
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2")]
-fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers, first: usize, number: usize) {
-    let join = |halves: Halves| {
-        let whole = |low, high| _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-        [whole(halves[0], halves[1]), whole(halves[2], halves[3])]
-    };
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2,popcnt")]
+fn steps_of<const W: usize>(weights: Operands, data: Operands, buffers: &mut Buffers, first: usize, number: usize) {
     let byte = |value: u8| _mm512_set1_epi8(value as i8);
-    let (weights, data) = (join(weights), join(data));
-    let signs = [0, 1].map(|i| _mm512_srai_epi16(_mm512_xor_si512(weights[i], data[i]), 15));
-    let (weight, datum) = (split(weights), split(data));
-    let exponents = _mm512_add_epi8(weight.exponents, datum.exponents);
+    let zeros = _mm512_set1_epi8(ZERO);
+    let exponents = _mm512_mask_add_epi8(zeros, weights.present, weights.exponents, data.exponents);
+    let (weights, data) = (weights.significands, data.significands);
     let largest = tops::<W>(_mm512_max_epi8(exponents, _mm512_setzero_si512()));
     let distances = _mm512_sub_epi8(largest, exponents);
-    let [by_0, by_4, by_8] = [0, 1, 2].map(|distance| _mm512_cmpeq_epi8_mask(distances, byte(distance)));
     let far = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(distances, byte(NEAR + 1)), byte(NOTHING - NEAR - 1));
 
-    // Sums of pairs of products with signed weights. Each class of distances has its own shift. The bits that the shift
-    // drops are subtracted before the addition.
+    // Sums of pairs of products. Each class of distances has its own shift. The bits that the shift drops are subtracted before the
+    // addition.
     let mut pairs = [_mm512_setzero_si512(); 2];
-    let mut signed = pairs;
     let mut products = pairs;
+    let mut signs = pairs;
+    let mut magnitudes = [pairs; 2];
     let one = _mm512_set1_epi16(1);
     for i in 0..2 {
-        signed[i] = _mm512_sub_epi16(_mm512_xor_si512(weight.significands[i], signs[i]), signs[i]);
-        products[i] = _mm512_mullo_epi16(signed[i], datum.significands[i]);
-        let of = |mask: u64| [mask as u32, (mask >> 32) as u32][i];
-        let class = |mask: u64| _mm512_madd_epi16(_mm512_maskz_mov_epi16(of(mask), signed[i]), datum.significands[i]);
-        let dropped = |mask: u64, bits: i16| {
+        let (weight, datum) = (weights[i], data[i]);
+        products[i] = _mm512_mullo_epi16(weight, datum);
+        signs[i] = _mm512_srai_epi16(_mm512_xor_si512(weight, datum), 15);
+        (magnitudes[0][i], magnitudes[1][i]) = (_mm512_abs_epi16(weight), _mm512_abs_epi16(datum));
+        let half = if i == 0 { _mm512_castsi512_si256(distances) } else { _mm512_extracti64x4_epi64(distances, 1) };
+        let distances = _mm512_cvtepi8_epi16(half);
+        let at = |distance: i16| _mm512_cmpeq_epi16_mask(distances, _mm512_set1_epi16(distance));
+        let [by_0, by_4, by_8] = [at(0), at(1), at(2)];
+        let class = |mask: u32| _mm512_madd_epi16(_mm512_maskz_mov_epi16(mask, weight), datum);
+        let dropped = |mask: u32, bits: i16| {
             let low = _mm512_and_si512(products[i], _mm512_set1_epi16(bits));
-            _mm512_madd_epi16(_mm512_maskz_mov_epi16(of(mask), low), one)
+            _mm512_madd_epi16(_mm512_maskz_mov_epi16(mask, low), one)
         };
         let quarter = _mm512_srai_epi32(_mm512_sub_epi32(class(by_4), dropped(by_4, 0xf)), 4);
         let eighth = _mm512_srai_epi32(_mm512_sub_epi32(class(by_8), dropped(by_8, 0xff)), 8);
@@ -181,12 +216,10 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers
 
     // The product is the multiplier's sum plus its carry. The carry out of the low bits is lost if the sum's low bits
     // are larger than the product's.
-    let low = _mm512_and_si512(products[0], _mm512_set1_epi16(0xff));
-    let high = _mm512_and_si512(products[1], _mm512_set1_epi16(0xff));
-    let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-    let product = _mm512_permutexvar_epi64(order, _mm512_packus_epi16(low, high));
-    let sum = booth_sum(narrow(signs), weight.low, datum.low);
+    let product = low_bytes(products);
+    let sum = booth_sum(narrow(signs), low_bytes(magnitudes[0]), low_bytes(magnitudes[1]));
     let nibble = byte(0xf);
+    let [by_4, by_8] = [_mm512_cmpeq_epi8_mask(distances, byte(1)), _mm512_cmpeq_epi8_mask(distances, byte(2))];
     let lost_4 = _mm512_mask_cmpgt_epu8_mask(by_4, _mm512_and_si512(sum, nibble), _mm512_and_si512(product, nibble));
     let lost = lost_4 | _mm512_mask_cmpgt_epu8_mask(by_8, sum, product);
 
@@ -207,7 +240,7 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers
         };
         let lost = (lost >> (step * W)) & (u64::MAX >> (LANES - W));
         let total = _mm512_reduce_add_epi64(pairs) - i64::from(lost.count_ones());
-        let lane = (step * W / QUARTER) as i32;
+        let lane = step * W / 16;
         let top = match lane {
             0 => _mm512_castsi512_si128(largest),
             1 => _mm512_extracti32x4_epi32(largest, 1),
@@ -232,8 +265,8 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers
         // SAFETY: `reserve` made room for 64 more in each vector, and `second` is at most `at + 32`.
         unsafe {
             for (mask, i, at) in words {
-                let weights = _mm512_maskz_compress_epi16(mask, signed[i]);
-                let data = _mm512_maskz_compress_epi16(mask, datum.significands[i]);
+                let weights = _mm512_maskz_compress_epi16(mask, weights[i]);
+                let data = _mm512_maskz_compress_epi16(mask, data[i]);
                 _mm512_storeu_si512(later.weights.as_mut_ptr().add(at).cast(), weights);
                 _mm512_storeu_si512(later.data.as_mut_ptr().add(at).cast(), data);
             }

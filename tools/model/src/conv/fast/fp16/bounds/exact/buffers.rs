@@ -3,6 +3,8 @@
 //! Buffers for the products and sums of some elements, step by step.
 
 use super::super::super::super::super::fp16::{self, Accumulators};
+use super::super::super::panel::ZERO;
+use super::super::panel::Split;
 
 /// Largest number of products per step.
 pub(super) const LANES: usize = 64;
@@ -11,7 +13,7 @@ pub(super) const LANES: usize = 64;
 pub(super) const MAX_STEPS: usize = 4;
 
 /// Sums that are computed together.
-pub(in crate::conv::fast::fp16::bounds) const MANY: usize = 8;
+pub(in crate::conv::fast::fp16::bounds) const MANY: usize = 16;
 
 /// A product at this distance, in units of 4 bits, or a larger one is shifted to zero.
 pub(super) const NOTHING: u8 = 8;
@@ -21,6 +23,24 @@ pub(super) const NEAR: u8 = 2;
 
 /// An output element: a kernel of the panel and a window.
 pub(in crate::conv::fast::fp16::bounds) type Element = (usize, usize);
+
+/// Operands of up to [`LANES`] products, whose other exponents are those of zeros.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lanes {
+    pub(super) significands: [i16; LANES],
+    pub(super) exponents: [i8; LANES],
+}
+
+impl Lanes {
+    pub(super) const EMPTY: Self = Self { significands: [0; LANES], exponents: [ZERO; LANES] };
+
+    /// Sets the operands from number `at` on.
+    #[inline(always)]
+    pub(super) fn set(&mut self, at: usize, Split { significands, exponents }: Split<'_>) {
+        self.significands[at..][..significands.len()].copy_from_slice(significands);
+        self.exponents[at..][..exponents.len()].copy_from_slice(exponents);
+    }
+}
 
 /// Buffers for the sums of up to [`MANY`] elements.
 #[derive(Debug, Default)]

@@ -21,6 +21,10 @@ pub(super) use self::buffers::{Buffers, Element, MANY};
 /// Computes the fp32 values that CACC delivers for up to [`MANY`] elements.
 pub(super) fn sums(isa: Isa, sums: &Sums<'_>, buffers: &mut Buffers, elements: &[Element]) -> [f32; MANY] {
     buffers.steps.clear(sums.steps.len());
+    // The first use of a row by a part is a load from the third-level cache or from memory.
+    for &(kernel, _) in elements {
+        sums.panel.prefetch(kernel);
+    }
     match isa {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the caller of `bounds::run` says that the machine has AVX-512 with VBMI2.
@@ -50,7 +54,8 @@ fn each(sums: &Sums<'_>, buffers: &mut Buffers, elements: &[Element]) -> [f32; M
 mod tests {
     use proptest::prelude::*;
 
-    use super::buffers::LANES;
+    use super::super::super::panel::signed;
+    use super::buffers::{Lanes, LANES};
     use super::*;
     use crate::conv::fp16;
 
@@ -99,11 +104,19 @@ mod tests {
     fn compare<const W: usize>(isa: Isa, weights: &[u16; LANES], data: &[u16; LANES]) -> Result<(), TestCaseError> {
         let mut buffers = Buffers::default();
         buffers.steps.clear(LANES / W);
+        let split = |halves: &[u16; LANES]| {
+            let mut lanes = Lanes::EMPTY;
+            for (at, &half) in halves.iter().enumerate() {
+                (lanes.significands[at], lanes.exponents[at]) = signed(half);
+            }
+            lanes
+        };
+        let operands = (split(weights), split(data));
         match isa {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Isa::available` says that the machine has AVX-512.
-            Isa::Avx512Vbmi => unsafe { avx512::steps::<W>(weights, data, &mut buffers, 0, 0) },
-            _ => plain::steps_of::<W>(weights, data, &mut buffers, 0, 0),
+            Isa::Avx512Vbmi => unsafe { avx512::steps::<W>(&operands.0, &operands.1, &mut buffers, 0, 0) },
+            _ => plain::steps_of::<W>(&operands.0, &operands.1, &mut buffers, 0, 0),
         }
         buffers.far.settle(buffers.steps.sums.as_flattened_mut());
         let (weights, data) = (weights.as_chunks::<W>().0, data.as_chunks::<W>().0);

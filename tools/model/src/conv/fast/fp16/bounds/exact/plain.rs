@@ -4,9 +4,8 @@
 
 #![allow(clippy::inline_always)]
 
-use super::super::super::panel::signed_lane;
 use super::super::sums::Sums;
-use super::buffers::{Buffers, Element, LANES, MANY, MAX_STEPS, NEAR, NOTHING};
+use super::buffers::{Buffers, Element, Lanes, LANES, MANY, MAX_STEPS, NEAR, NOTHING};
 
 /// Smallest number of lanes per step.
 const NARROWEST: usize = LANES / MAX_STEPS;
@@ -27,15 +26,12 @@ pub(super) fn walk(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, elemen
 #[inline(always)]
 fn walk_by<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (kernel, window): Element) {
     for (first, steps) in (0..).step_by(LANES / W).zip(sums.steps.chunks(LANES / W)) {
-        let (mut weights, mut data) = ([0; LANES], [0; LANES]);
-        for (range, (weights, data)) in steps.iter().zip(weights.chunks_exact_mut(W).zip(data.chunks_exact_mut(W))) {
-            let mut at = 0;
+        let (mut weights, mut data) = (Lanes::EMPTY, Lanes::EMPTY);
+        for (step, range) in steps.iter().enumerate() {
+            let mut at = step * W;
             for run in &sums.runs[range.clone()] {
-                let bits = &sums.data.bits[window + run.offset..][..run.length];
-                for (i, (weight, datum)) in sums.panel.row(kernel, run).iter().zip(bits).enumerate() {
-                    weights[at + i] = u16::from_le_bytes(*weight);
-                    data[at + i] = *datum;
-                }
+                weights.set(at, sums.panel.row(kernel, run));
+                data.set(at, sums.data.row(window, run));
                 at += run.length;
             }
         }
@@ -43,31 +39,21 @@ fn walk_by<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize
     }
 }
 
-/// Splits fp16 values into signed significands and the exponents' high bits.
-#[inline(always)]
-fn split(halves: &[u16; LANES]) -> ([i16; LANES], [i8; LANES]) {
-    let (mut significands, mut exponents) = ([0; LANES], [0; LANES]);
-    for i in 0..LANES {
-        (significands[i], exponents[i]) = signed_lane(halves[i]);
-    }
-    (significands, exponents)
-}
-
 /// Computes the steps of element `number` from step `first` on, with `W` products each and without NaN: their largest
 /// exponents, and the sums of all but the far products ([`fp16::step`](super::fp16::step)).
 #[inline(always)]
 pub(super) fn steps_of<const W: usize>(
-    weights: &[u16; LANES],
-    data: &[u16; LANES],
+    weights: &Lanes,
+    data: &Lanes,
     buffers: &mut Buffers,
     first: usize,
     number: usize,
 ) {
     let Buffers { steps, far } = buffers;
-    let ((weight, weight_exponents), (datum, data_exponents)) = (split(weights), split(data));
+    let (weight, datum) = (&weights.significands, &data.significands);
     let mut exponents = [0i8; LANES];
-    for i in 0..LANES {
-        exponents[i] = weight_exponents[i] + data_exponents[i];
+    for (exponent, (weight, datum)) in exponents.iter_mut().zip(weights.exponents.iter().zip(&data.exponents)) {
+        *exponent = weight + datum;
     }
     let mut distances = [0u8; LANES];
     for (step, (exponents, distances)) in exponents.chunks_exact(W).zip(distances.chunks_exact_mut(W)).enumerate() {
