@@ -26,6 +26,7 @@ use crate::limit::Limit;
 use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
 use crate::operation::{index, Finished, Operation, StartedOperation, Unit, UnitStates, FIRST_GROUPED, GROUPED};
+use crate::recent::Recent;
 use crate::registers::Registers;
 
 /// Pages of the register window.
@@ -101,6 +102,7 @@ impl Model {
         self.like = like;
         if let Some(states) = &mut self.states {
             states.sdp.like = like;
+            states.flying = Recent::default();
         }
         self
     }

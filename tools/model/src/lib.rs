@@ -24,6 +24,7 @@ pub mod memory;
 pub mod num;
 pub mod operation;
 pub mod pdp;
+mod recent;
 pub mod record;
 pub mod registers;
 pub mod rubik;

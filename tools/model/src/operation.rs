@@ -6,10 +6,12 @@
 //! It is separate from the device, so that registers can be read and written while it runs.
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::isa::Isa;
 use nvdla_uapi::reg::{Block, Register};
 
 use crate::limit::{self, Limit};
 use crate::memory::{Memory, Stop};
+use crate::recent::Recent;
 use crate::registers::Registers;
 use crate::{bdma, cdp, conv, pdp, rubik, sdp};
 
@@ -91,6 +93,8 @@ pub(crate) struct UnitStates {
     pub(crate) conv: conv::State,
     pub(crate) sdp: sdp::State,
     pub(crate) cdp: cdp::State,
+    /// Convolutions whose sums SDP takes while they are computed.
+    pub(crate) flying: Recent<(conv::Operation, sdp::Decoded), 7>,
     /// Registers of the blocks that the operation uses; the others are old.
     pub(crate) registers: [Registers; GROUPED],
     /// BDMA's copies.
@@ -105,6 +109,7 @@ impl Default for UnitStates {
             conv: conv::State::default(),
             sdp: sdp::State::default(),
             cdp: cdp::State::default(),
+            flying: Recent::default(),
             registers: std::array::from_fn(|index| Registers::reset(Block::ALL[FIRST_GROUPED + index])),
             copies: Vec::new(),
             status: Vec::new(),
@@ -114,7 +119,7 @@ impl Default for UnitStates {
 
 impl UnitStates {
     fn run(&mut self, operation: Operation, config: &Config, memory: &mut dyn Memory) -> Result<(), Stop> {
-        let Self { conv, sdp, cdp, registers, copies, status } = self;
+        let Self { conv, sdp, cdp, flying, registers, copies, status } = self;
         let of = |block: Block| &registers[index(block)];
         match operation {
             Operation::Bdma => copies.iter().try_for_each(|registers| bdma::copy(registers, memory))?,
@@ -128,31 +133,34 @@ impl UnitStates {
                         cmac_b: of(Block::CmacB),
                         cacc: of(Block::Cacc),
                     };
+                    let (rdma, points) = (of(Block::SdpRdma), of(Block::Sdp));
+                    let conv::Blocks { cdma, csc, cmac_a, cmac_b, cacc } = blocks;
+                    let isa = Isa::in_use()?;
                     // If both units support it, SDP takes the sums while they are computed. Errors of SDP are found after the
                     // convolution.
-                    if let Some((operation, form)) = conv::flying_sums(config, &blocks) {
-                        let (rdma, points) = (of(Block::SdpRdma), of(Block::Sdp));
-                        if let Ok(Some(flying)) =
-                            sdp::OnFlying::new(sdp::Settings::detect()?, sdp, config, rdma, points, form)
-                        {
-                            let shared: &dyn Memory = memory;
-                            let sink = flying.sink(shared);
-                            let done = conv::run_into(conv, &operation, shared, &sink)?;
-                            status.extend(done.status);
-                            match done.output {
-                                conv::ConvolutionOutput::Bytes(bytes) => {
-                                    let found = sink.found();
-                                    let done = flying.finish(&found, bytes, memory)?;
+                    let decoded = flying.get([cdma, csc, cmac_a, cmac_b, cacc, rdma, points], || {
+                        let (convolution, form) = conv::flying_sums(config, &blocks)?;
+                        Some((convolution, sdp::Decoded::new(isa, sdp.like, config, rdma, points, form).ok()??))
+                    });
+                    if let Some((convolution, points)) = decoded.as_deref() {
+                        let flying = sdp::OnFlying::new(points, sdp);
+                        let shared: &dyn Memory = memory;
+                        let sink = flying.sink(shared);
+                        let done = conv::run_into(conv, convolution, shared, &sink)?;
+                        status.extend(done.status);
+                        match done.output {
+                            conv::ConvolutionOutput::Bytes(bytes) => {
+                                let found = sink.found();
+                                let done = flying.finish(&found, bytes, memory)?;
+                                status.extend(done.status);
+                                if let Some(form) = done.output {
+                                    let input = Some(pdp::Input::Bytes(form, bytes));
+                                    let done = pdp::run(config, of(Block::PdpRdma), of(Block::Pdp), input, memory)?;
                                     status.extend(done.status);
-                                    if let Some(form) = done.output {
-                                        let input = Some(pdp::Input::Bytes(form, bytes));
-                                        let done = pdp::run(config, of(Block::PdpRdma), of(Block::Pdp), input, memory)?;
-                                        status.extend(done.status);
-                                    }
-                                    return Ok(());
                                 }
-                                conv::ConvolutionOutput::Sums(stream) => sums = Some(stream),
+                                return Ok(());
                             }
+                            conv::ConvolutionOutput::Sums(stream) => sums = Some(stream),
                         }
                     }
                     if sums.is_none() {

@@ -34,7 +34,8 @@ mod tests;
 pub mod winograd;
 
 use fast::sink::{BoundsSink, Sink};
-use operation::{Operation, Size};
+pub(crate) use operation::Operation;
+use operation::Size;
 
 /// The convolution pipeline's state between operations.
 #[derive(Debug, Default)]

@@ -31,7 +31,8 @@ use nvdla_uapi::config::Config;
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
 use crate::stream::{Done, Stream};
-pub(crate) use vector::{OnFlying, Settings};
+use vector::Settings;
+pub(crate) use vector::{Decoded, OnFlying};
 
 /// Performs the operation that the registers of SDP and its read DMA describe.
 ///

@@ -7,7 +7,7 @@ use nvdla_uapi::reg::values::{Precision, RamType};
 use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg, Block, Register};
 use proptest::prelude::*;
 
-use super::vector::{OnFlying, Settings};
+use super::vector::{Decoded, OnFlying, Settings};
 use super::{reference, run, vector, State};
 use crate::conv::fast::sink::{Bounds, BoundsSink, Position, Sink};
 use crate::memory::Stop;
@@ -357,10 +357,11 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
     if let Samples::Int(samples) = &stream.samples {
         form.largest = samples.iter().map(|sample| sample.unsigned_abs()).max().unwrap_or(0);
     }
-    let flying = match OnFlying::new(settings, state, config, rdma, sdp, form) {
-        Ok(flying) => flying?,
+    let decoded = match Decoded::new(settings.isa, state.like, config, rdma, sdp, form) {
+        Ok(decoded) => decoded?,
         Err(stop) => return Some(Err(stop)),
     };
+    let flying = OnFlying::new(&decoded, state);
     let sink = flying.sink(memory);
     let bytes = match &stream.samples {
         Samples::Int(samples) => {

@@ -12,7 +12,7 @@ use super::addresses::fp16_out;
 use super::avx512::{int8::Loop, Tail};
 use super::fused::Fused;
 use super::fused_float::FusedFloat;
-use super::lanes::{Scratch, Shifts, Slot};
+use super::lanes::{Scratch, Shifts};
 use super::load::Data;
 use super::lookup::Joint;
 use super::plan::{Feed, Plan, Prepare};
@@ -38,60 +38,56 @@ pub(super) fn tail(operation: &Operation, plan: &Plan, joint: Option<&Joint>, is
     joint.filter(|_| suits).and_then(|joint| Tail::new(operation, plan, joint))
 }
 
-/// The fused loop for the operation, if there is one.
+/// The loop for whole chunks of the operation, if there is one. Fills `scratch` with its operands of the layer.
 pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) -> Option<Short> {
-    let ChunkContext { operation, plan, .. } = *context;
-    let mut fill = |short: &Short, slots: &mut dyn Iterator<Item = Slot>| {
-        for slot in slots {
-            if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
-                scratch.operands[slot as usize].0[..short.prepared()].fill(operand);
-            }
-        }
-    };
+    let ChunkContext { operation, plan, isa, .. } = *context;
+    let of_layer = is_of_layer(operation, plan);
+    // With a vector table lookup, no calculation is cheaper.
+    if of_layer && table::is_quick(isa) {
+        return Some(Short::Table(all_results(context, scratch)));
+    }
+    if let Some(short) = fused(walk, operation, plan, isa) {
+        short.fill(plan, short.prepared(), scratch);
+        return Some(short);
+    }
+    (of_layer && !operation.count.nan_input).then(|| Short::Table(all_results(context, scratch)))
+}
+
+/// The fused loop for the operation, if there is one.
+pub(super) fn fused(walk: &Walk, operation: &Operation, plan: &Plan, isa: Isa) -> Option<Short> {
     // In a folded cube, per-kernel operands differ from element to element.
     let each =
         plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel, .. }) if !per_kernel || walk.folded));
-    let of_layer = is_of_layer(operation, plan);
-    // With a vector table lookup, no calculation is cheaper.
-    if of_layer && table::is_quick(context.isa) {
-        return Some(Short::Table(all_results(context, scratch)));
-    }
     if let Some(mut fused) = Fused::new(operation, plan) {
         fused.each = each;
-        fused.direct = direct(context, 1, |prepare| match prepare {
+        fused.direct = direct(plan, 1, |prepare| match prepare {
             Prepare::Plain => Some(0),
             // 8 bits shifted by 15 fit 32.
             Prepare::Shift(shift @ 0..=15) => Some(shift),
             _ => None,
         });
         #[cfg(target_arch = "x86_64")]
-        if context.isa.has_avx512() {
+        if isa.has_avx512() {
             fused.avx512 = Loop::new(&fused, plan);
         }
-        let short = Short::Int(fused);
-        fill(&short, &mut fused.slots());
-        return Some(short);
+        return Some(Short::Int(fused));
     }
     if operation.count.nan_input {
         return None;
     }
-    if let Some(mut fused) = FusedFloat::new(operation, plan) {
-        fused.each = each;
-        #[cfg(target_arch = "x86_64")]
-        if context.isa.has_avx512() {
-            fused.direct = direct(context, 2, |prepare| (prepare == Prepare::Float).then_some(0));
-        }
-        let short = Short::Float(fused);
-        fill(&short, &mut fused.slots());
-        return Some(short);
+    let mut fused = FusedFloat::new(operation, plan)?;
+    fused.each = each;
+    #[cfg(target_arch = "x86_64")]
+    if isa.has_avx512() {
+        fused.direct = direct(plan, 2, |prepare| (prepare == Prepare::Float).then_some(0));
     }
-    of_layer.then(|| Short::Table(all_results(context, scratch)))
+    Some(Short::Float(fused))
 }
 
 /// For the slots with operands of `bytes` bytes, one per element, that a loop reads directly from memory: the left shift of each
 /// operand, as `shift` gives it for their preparation.
-fn direct(context: &ChunkContext, bytes: u32, shift: impl Fn(Prepare) -> Option<u32>) -> Shifts {
-    context.plan.feeds.map(|feed| match feed {
+fn direct(plan: &Plan, bytes: u32, shift: impl Fn(Prepare) -> Option<u32>) -> Shifts {
+    plan.feeds.map(|feed| match feed {
         Some(Feed::Memory { operands, prepare, per_kernel: false, .. })
             if operands.layout.component_bytes() == bytes && operands.layout.components() == 1 =>
         {

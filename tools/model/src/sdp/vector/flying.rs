@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::isa::Isa;
 use nvdla_uapi::layout::feature::{Atoms, Cube};
 use nvdla_uapi::reg::values::Precision;
 
@@ -22,16 +23,16 @@ use super::addresses::ChunkPosition;
 use super::avx512::Tail;
 #[cfg(target_arch = "x86_64")]
 use super::choose::tail;
-use super::choose::{joint, short};
+use super::choose::{fused, joint};
 use super::lanes::{Direct, Operands};
-use super::lanes::{Scratch, Slot, SLOTS};
+use super::lanes::{Scratch, SLOTS};
 use super::load::Data;
 use super::lookup::Joint;
-use super::plan::{Feed, Plan};
+use super::plan::Plan;
 use super::process::{self, ChunkContext, Short};
-use super::run::Settings;
 use super::walk::{emit, Walk};
 use crate::conv::fast::sink::{self, MOST_BOUNDS};
+use crate::like::Like;
 use crate::lut::Tables;
 use crate::memory::{Fault, Memory, Stop};
 use crate::registers::Registers;
@@ -46,33 +47,30 @@ thread_local! {
     static SCRATCH: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An operation on sums that arrive a few at a time.
-pub(crate) struct OnFlying<'s> {
+/// What the registers say about an operation on sums that arrive a few at a time.
+#[derive(Debug)]
+pub(crate) struct Decoded {
     operation: Operation,
     plan: Plan,
-    tables: &'s Tables,
-    joint: Option<&'s Joint>,
-    #[cfg(target_arch = "x86_64")]
-    tail: Option<&'s Tail>,
     short: Option<Short>,
     walk: Walk,
     /// `None` if the output goes to PDP.
     destination: Option<DataCube>,
-    settings: Settings,
+    isa: Isa,
 }
 
-impl<'s> OnFlying<'s> {
+impl Decoded {
     /// The operation, if its output has the same precision and, for fp16, if bounds are sufficient. The output goes to memory, or
     /// int8 to PDP.
     pub(crate) fn new(
-        settings: Settings,
-        state: &'s mut State,
+        isa: Isa,
+        like: Like,
         config: &Config,
         rdma: &Registers,
         sdp: &Registers,
         form: Form,
     ) -> Result<Option<Self>, Stop> {
-        let operation = Operation::of(config, state.like, rdma, sdp, Some(form))?;
+        let operation = Operation::of(config, like, rdma, sdp, Some(form))?;
         let is_float = operation.processing == Precision::Fp16;
         let destination = match operation.destination {
             Destination::Memory(destination) => Some(destination),
@@ -84,43 +82,53 @@ impl<'s> OnFlying<'s> {
         }
         let plan = Plan::new(&operation);
         let walk = Walk::new(&operation, &plan);
-        let State { tables, scratch, joint: buffers, .. } = state;
-        let scratch = scratch.get_or_insert_with(Scratch::new);
+        let short = fused(&walk, &operation, &plan, isa);
+        let flies = match short {
+            Some(Short::Float(fused)) => fused.is_monotonic(),
+            _ => !is_float,
+        };
+        Ok(flies.then_some(Self { operation, plan, short, walk, destination, isa }))
+    }
+}
+
+/// An operation on sums that arrive a few at a time.
+pub(crate) struct OnFlying<'s> {
+    decoded: &'s Decoded,
+    tables: &'s Tables,
+    joint: Option<&'s Joint>,
+    #[cfg(target_arch = "x86_64")]
+    tail: Option<&'s Tail>,
+}
+
+impl<'s> OnFlying<'s> {
+    /// The operation with its tables.
+    pub(crate) fn new(decoded: &'s Decoded, state: &'s mut State) -> Self {
+        let Decoded { operation, .. } = decoded;
+        let State { tables, joint: buffers, .. } = state;
         // In the state, because this value is moved and tables are large.
-        let joint = joint(&operation, tables).map(|joint| &*buffers.insert(joint));
+        let joint = joint(operation, tables).map(|joint| &*buffers.insert(joint));
         #[cfg(target_arch = "x86_64")]
-        let tail = tail(&operation, &plan, joint, settings.isa).map(|tail| &*state.tail.insert(tail));
-        let mut flying = Self {
-            operation,
-            plan,
+        let tail = tail(operation, &decoded.plan, joint, decoded.isa).map(|tail| &*state.tail.insert(tail));
+        Self {
+            decoded,
             tables,
             joint,
             #[cfg(target_arch = "x86_64")]
             tail,
-            short: None,
-            walk,
-            destination,
-            settings,
-        };
-        let short = short(&flying.walk, &flying.context(), scratch);
-        flying.short = short;
-        let flies = match flying.short {
-            Some(Short::Float(fused)) => fused.is_monotonic(),
-            _ => !is_float,
-        };
-        Ok(flies.then_some(flying))
+        }
     }
 
     fn context(&self) -> ChunkContext<'_> {
+        let Decoded { operation, plan, short, isa, .. } = self.decoded;
         ChunkContext {
-            operation: &self.operation,
-            plan: &self.plan,
-            short: self.short.as_ref(),
+            operation,
+            plan,
+            short: short.as_ref(),
             joint: self.joint,
             #[cfg(target_arch = "x86_64")]
             tail: self.tail,
             tables: self.tables,
-            isa: self.settings.isa,
+            isa: *isa,
             non_temporal: false,
         }
     }
@@ -133,7 +141,7 @@ impl<'s> OnFlying<'s> {
     /// Whether the output has no gap.
     fn is_one_range(&self, cube: &Cube) -> bool {
         // A cube of one line is packed, whatever its surface stride is.
-        cube.is_packed() && (self.operation.batch == 1 || cube.cube_stride() == cube.span())
+        cube.is_packed() && (self.decoded.operation.batch == 1 || cube.cube_stride() == cube.span())
     }
 
     /// Writes the output, and returns the counters, and the form of an output that goes to PDP instead.
@@ -146,14 +154,15 @@ impl<'s> OnFlying<'s> {
         if let Some((_, fault)) = found.fault {
             return Err(fault.into());
         }
-        let Done { status, .. } = found.tally.finish(&self.operation, None);
-        let Some(destination) = &self.destination else {
-            let Operation { width, height, channels, lanes, .. } = self.operation;
+        let Decoded { operation, walk, destination, .. } = self.decoded;
+        let Done { status, .. } = found.tally.finish(operation, None);
+        let Some(destination) = destination else {
+            let Operation { width, height, channels, lanes, .. } = *operation;
             let form = Form { width, height, channels, lanes, batch: 1, is_float: false, largest: 1 << 7 };
             return Ok(Done { output: Some(form), status });
         };
         let done = Done { output: None, status };
-        let Walk { surfaces, lines, atoms, .. } = self.walk;
+        let Walk { surfaces, lines, atoms, .. } = *walk;
         let line_bytes = destination.layout.atoms().span(atoms);
         if self.is_one_range(&destination.layout) {
             if let Some(into) = memory.write(destination.port, destination.base, bytes.len()) {
@@ -210,21 +219,12 @@ impl Sink<'_> {
                 all.push(Scratch::new());
             }
             let Self { flying, context, memory, .. } = self;
-            let scratch = &mut all[position.index];
-            let length = context.prepared(flying.walk.chunk.min(flying.walk.atoms) * context.operation.lanes);
-            let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
-                for slot in slots {
-                    if let Some(Feed::One(operand)) = context.plan.feeds[slot as usize] {
-                        scratch.operands[slot as usize].0[..length].fill(operand);
-                    }
-                }
-            };
-            match context.short {
-                Some(Short::Int(fused)) => fill(&mut fused.slots()),
-                Some(Short::Float(fused)) => fill(&mut fused.slots()),
-                Some(Short::Table(_)) | None => {}
+            let (walk, scratch) = (&flying.decoded.walk, &mut all[position.index]);
+            let length = context.prepared(walk.chunk.min(walk.atoms) * context.operation.lanes);
+            if let Some(short) = context.short {
+                short.fill(context.plan, length, scratch);
             }
-            flying.walk.load_kernels(context, scratch, position.surface, *memory)
+            walk.load_kernels(context, scratch, position.surface, *memory)
         });
         if let Err(fault) = result {
             self.fail(position, fault);
@@ -239,14 +239,14 @@ impl Sink<'_> {
         mut compute: impl FnMut(&mut Scratch, &Direct, Range<usize>),
     ) {
         let Self { flying, context, memory, .. } = self;
-        let lanes = context.operation.lanes;
+        let (walk, lanes) = (&flying.decoded.walk, context.operation.lanes);
         SCRATCH.with_borrow_mut(|all| {
             let scratch = &mut all[position.index];
             let mut done = 0;
             while done < count {
-                let (at, atoms) = flying.walk.at(position.batch, position.surface, position.first + done, count - done);
+                let (at, atoms) = walk.at(position.batch, position.surface, position.first + done, count - done);
                 let mut direct = [&[][..]; SLOTS];
-                if let Err(fault) = flying.walk.load_elements(context, scratch, at, *memory, &mut direct) {
+                if let Err(fault) = walk.load_elements(context, scratch, at, *memory, &mut direct) {
                     return self.fail(sink::Position { first: position.first + done, ..position }, fault);
                 }
                 compute(scratch, &direct, done * lanes..(done + atoms) * lanes);

@@ -32,6 +32,6 @@ mod store;
 mod strips;
 mod walk;
 
-pub(crate) use flying::OnFlying;
+pub(crate) use flying::{Decoded, OnFlying};
 pub(super) use run::run;
-pub(crate) use run::Settings;
+pub(super) use run::Settings;

@@ -182,6 +182,20 @@ impl Short {
         }
     }
 
+    /// Fills `scratch` with `length` of each operand of which the layer has one.
+    pub(super) fn fill(&self, plan: &Plan, length: usize, scratch: &mut Scratch) {
+        let mut fill = |slot: Slot| {
+            if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
+                scratch.operands[slot as usize].0[..length].fill(operand);
+            }
+        };
+        match self {
+            Self::Int(fused) => fused.slots().for_each(&mut fill),
+            Self::Float(fused) => fused.slots().for_each(&mut fill),
+            Self::Table(_) => {}
+        }
+    }
+
     /// Slots with operands that are read directly from memory.
     pub(super) fn direct(&self) -> [bool; SLOTS] {
         match self {

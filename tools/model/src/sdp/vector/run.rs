@@ -25,7 +25,7 @@ use nvdla_uapi::isa::Isa;
 
 /// The settings of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub(in super::super) struct Settings {
     /// The instruction set.
     pub isa: Isa,
     /// The number of elements from which several threads are used.
@@ -36,7 +36,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// The settings for this machine.
-    pub(crate) fn detect() -> Result<Self, Stop> {
+    pub(in super::super) fn detect() -> Result<Self, Stop> {
         Ok(Self { isa: Isa::in_use()?, threads_from: 1 << 19, non_temporal_from: 1 << 24 })
     }
 }

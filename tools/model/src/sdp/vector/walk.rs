@@ -24,6 +24,7 @@ use crate::simd::prefetch::prefetch_after;
 use crate::stream::{Samples, Stream};
 
 /// The shape in which a cube is processed.
+#[derive(Debug)]
 pub(super) struct Walk {
     pub surfaces: usize,
     pub lines: usize,
