@@ -11,7 +11,7 @@
 use nvdla_uapi::reg::values::GroupStatus;
 use nvdla_uapi::reg::{cdma, cdp, sdp, Block, Described, Family, FieldValue, Register};
 
-use crate::registers::Registers;
+use crate::registers::{Registers, WORDS};
 
 /// `S_STATUS`, which is at the same offset in every block with groups.
 const S_STATUS: Register = cdma::S_STATUS;
@@ -49,6 +49,9 @@ pub struct Groups {
     consumer: usize,
     /// The two groups. Both have copies of the single registers.
     pair: [Registers; 2],
+    /// The descriptions of the registers, and for each word the number of its register, or a larger number.
+    registers: &'static [Described],
+    numbers: [u8; WORDS],
 }
 
 impl Groups {
@@ -61,26 +64,37 @@ impl Groups {
             // Every other block with groups has only S_STATUS and S_POINTER before it.
             _ => nvdla_uapi::reg::csc::D_OP_ENABLE,
         };
-        let registers = Registers::reset(block);
-        Self { family, op_enable, producer: 0, consumer: 0, pair: [registers.clone(), registers] }
+        let values = Registers::reset(block);
+        let registers = block.registers();
+        let mut numbers = [u8::MAX; WORDS];
+        for (number, described) in (0..).zip(registers) {
+            numbers[usize::from(described.register.offset / 4)] = number;
+        }
+        Self { family, op_enable, producer: 0, consumer: 0, pair: [values.clone(), values], registers, numbers }
+    }
+
+    /// The register at `offset` of the block.
+    fn at(&self, offset: u32) -> Option<Register> {
+        let number = *self.numbers.get(offset as usize / 4)?;
+        let described = self.registers.get(usize::from(number)).filter(|_| offset % 4 == 0)?;
+        Some(described.register)
     }
 
     /// Returns the value that software reads at `offset` of the block, zero if there is no register.
     pub fn read(&self, offset: u32) -> u32 {
-        let Some(described) = describe(self.pair[0].block(), offset) else { return 0 };
-        if described.register == S_STATUS {
+        let Some(register) = self.at(offset) else { return 0 };
+        if register == S_STATUS {
             return self.status(0).to_bits() | self.status(1).to_bits() << 16;
         }
-        if described.register == S_POINTER {
+        if register == S_POINTER {
             return self.producer as u32 | (self.consumer as u32) << 16;
         }
-        self.pair[self.producer].get(described.register)
+        self.pair[self.producer].get(register)
     }
 
     /// Performs a write of software. Returns whether it enabled an operation.
     pub fn write(&mut self, offset: u32, value: u32) -> bool {
-        let Some(described) = describe(self.pair[0].block(), offset) else { return false };
-        let register = described.register;
+        let Some(register) = self.at(offset) else { return false };
         if register == S_POINTER {
             self.producer = (value & 1) as usize;
             return false;
@@ -144,6 +158,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::FIRST_GROUPED;
 
     #[test]
     fn every_register_is_found_at_its_offset() {
@@ -151,6 +166,12 @@ mod tests {
             for described in block.registers() {
                 let found = describe(block, described.register.offset.into()).map(|found| found.name);
                 assert_eq!(found, Some(described.name), "{}", block.name());
+            }
+            if block as usize >= FIRST_GROUPED {
+                let groups = Groups::reset(block, Family::NvFull);
+                let found = |offset: u32| groups.at(offset).map(|register| u32::from(register.offset));
+                let all = block.registers().iter().map(|described| u32::from(described.register.offset));
+                assert!((0..0x1000).filter_map(found).eq(all), "{}", block.name());
             }
             assert!(describe(block, 0xffc).is_none());
         }

@@ -369,7 +369,7 @@ impl Driven for ModelDevice {
         let cancel = &self.cancel;
         let limit = self.limit.get_or_insert_with(|| Limit::new(clock.end(), cancel.as_ref().map(Cancel::flag)));
         let end = limit.clone();
-        let mut memory = TaskView { store: &mut self.store, reach: &ticket.reach };
+        let mut memory = TaskView::new(&mut self.store, &ticket.reach);
         let ran = !self.mute && self.model.run_until(&mut memory, &end);
         let interrupted = self.model.interrupt() && {
             let (mut window, engine) = self.window();

@@ -3,6 +3,7 @@
 //! The memory that the built-in model can access while a task runs: the buffers of its address list.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nvdla_model::memory::{Memory, Port, Span};
 
@@ -55,13 +56,24 @@ pub(super) fn reach(store: &Store, addresses: &[AddressEntry]) -> Vec<Reach> {
 
 /// The memory of a running task for the model. Each memory interface accesses the buffers behind it.
 pub(super) struct TaskView<'a> {
-    pub(super) store: &'a mut Store,
-    pub(super) reach: &'a [Reach],
+    store: &'a mut Store,
+    reach: &'a [Reach],
+    /// Index of the range of the last access, in which the next one often is.
+    last: AtomicUsize,
 }
 
-impl TaskView<'_> {
+impl<'a> TaskView<'a> {
+    pub(super) fn new(store: &'a mut Store, reach: &'a [Reach]) -> Self {
+        Self { store, reach, last: AtomicUsize::new(0) }
+    }
+
     fn place(&self, Span { port, address, length }: Span) -> Option<(Handle, Range<usize>)> {
-        let at = self.reach.partition_point(|reach| reach.start <= address).checked_sub(1)?;
+        let mut at = self.last.load(Ordering::Relaxed);
+        // Buffers do not overlap.
+        if !self.reach.get(at).is_some_and(|reach| reach.range().contains(&address)) {
+            at = self.reach.partition_point(|reach| reach.start <= address).checked_sub(1)?;
+            self.last.store(at, Ordering::Relaxed);
+        }
         let reach = self.reach.get(at).filter(|reach| reach.port == port)?;
         let end = address.checked_add(length as u64).filter(|&end| end <= reach.end)?;
         Some((reach.handle, (address - reach.base) as usize..(end - reach.base) as usize))

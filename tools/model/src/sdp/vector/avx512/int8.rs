@@ -146,11 +146,12 @@ impl Steps<'_> {
         // After packing twice, four values of each of the four vectors follow one another.
         let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
         let (whole, rest) = data.as_chunks();
-        let last = padded(rest);
+        let last = (!rest.is_empty()).then(|| padded(rest));
         for (number, into) in into.chunks_mut(STEP).enumerate() {
             let at = number * STEP;
+            let Some(data) = whole.get(number).or(last.as_ref()) else { return };
             // SAFETY: the machine has the instructions.
-            let data = unsafe { T::load(whole.get(number).unwrap_or(&last)) };
+            let data = unsafe { T::load(data) };
             let mut values = add(data, if SIMPLE { repeated } else { first.load_step(at) }, saturating);
             if MUL && (SIMPLE || fused.mul.is_some()) {
                 let shift = fused.mul_round.shift;

@@ -34,11 +34,12 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// The factors times 2^-shift.
+    /// The factors times 2^-shift. A shift has six bits.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(super) fn new(factors: __m512i, shift: u32) -> Self {
-        let factors = _mm512_mul_ps(_mm512_cvtepi32_ps(factors), _mm512_set1_ps(0.5f32.powi(shift as i32)));
+        let power = f32::from_bits((127 - shift) << 23);
+        let factors = _mm512_mul_ps(_mm512_cvtepi32_ps(factors), _mm512_set1_ps(power));
         Self { factors, halves: with_sign(_mm512_castps_si512(factors), _mm512_set1_ps(0.5)) }
     }
 
