@@ -76,7 +76,7 @@ impl Groups {
     /// The register at `offset` of the block.
     fn at(&self, offset: u32) -> Option<Register> {
         let number = *self.numbers.get(offset as usize / 4)?;
-        let described = self.registers.get(usize::from(number)).filter(|_| offset % 4 == 0)?;
+        let described = self.registers.get(usize::from(number)).filter(|_| offset.is_multiple_of(4))?;
         Some(described.register)
     }
 

@@ -66,11 +66,11 @@ pub(super) fn fused(walk: &Walk, operation: &Operation, plan: &Plan, isa: Isa) -
             Prepare::Shift(shift @ 0..=15) => Some(shift),
             _ => None,
         });
-        #[cfg(target_arch = "x86_64")]
-        if isa.has_avx512() {
-            fused.avx512 = Loop::new(&fused, plan);
-        }
-        return Some(Short::Int(fused));
+        return Some(Short::Int {
+            fused,
+            #[cfg(target_arch = "x86_64")]
+            avx512: if isa.has_avx512() { Loop::new(&fused, plan) } else { None },
+        });
     }
     if operation.count.nan_input {
         return None;

@@ -14,8 +14,6 @@
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Converter, Destination, Operation, Source};
-#[cfg(target_arch = "x86_64")]
-use super::avx512::int8::Loop;
 use super::eight::{Eight, Round};
 use super::lanes::{Operands, Shifts, Slot, SLOTS};
 use super::operand::SlotOperands;
@@ -30,6 +28,7 @@ pub(super) struct Fused {
     pub(super) mul: Option<Slot>,
     pub(super) mul_width: MulWidth,
     pub(super) mul_round: Round,
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // the loop that asks is AVX-512's
     pub(super) largest: Largest,
     /// Operand of the multiplier after the second sum, whose products stay within 32 bits.
     pub(super) second_mul: Option<Slot>,
@@ -52,13 +51,11 @@ pub(super) struct Fused {
     pub(super) each: [bool; SLOTS],
     /// Slots with operands that are read directly from memory, one int8 per element, and the left shift of each.
     pub(super) direct: Shifts,
-    /// The loop of AVX-512.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) avx512: Option<Loop>,
 }
 
 /// The largest magnitudes of values in front of the multipliers and the converter.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // as above
 pub(super) struct Largest {
     pub(super) first: i64,
     pub(super) second: i64,
@@ -106,8 +103,6 @@ impl Fused {
             saturating: false,
             each: plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel: false, .. }))),
             direct: [None; SLOTS],
-            #[cfg(target_arch = "x86_64")]
-            avx512: None,
         };
         let add = |step: &Step| matches!(step, Step::Add(_) | Step::AddSaturating(_));
         if let Some(Step::Add(slot) | Step::AddSaturating(slot)) = steps.next_if(add) {

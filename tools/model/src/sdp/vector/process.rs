@@ -166,7 +166,11 @@ fn look_up_float(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &m
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Short {
     /// From int8 or sums to int8.
-    Int(Fused),
+    Int {
+        fused: Fused,
+        #[cfg(target_arch = "x86_64")]
+        avx512: Option<int8::Loop>,
+    },
     /// From fp16 or sums to fp16.
     Float(FusedFloat),
     /// From int8 to int8 by a table of all results.
@@ -177,7 +181,7 @@ impl Short {
     /// The number of elements for which repeating operands are prepared.
     pub(super) fn prepared(&self) -> usize {
         match self {
-            Self::Int(_) => PERIOD,
+            Self::Int { .. } => PERIOD,
             Self::Float(_) | Self::Table(_) => CHUNK,
         }
     }
@@ -190,7 +194,7 @@ impl Short {
             }
         };
         match self {
-            Self::Int(fused) => fused.slots().for_each(&mut fill),
+            Self::Int { fused, .. } => fused.slots().for_each(&mut fill),
             Self::Float(fused) => fused.slots().for_each(&mut fill),
             Self::Table(_) => {}
         }
@@ -199,7 +203,7 @@ impl Short {
     /// Slots with operands that are read directly from memory.
     pub(super) fn direct(&self) -> [bool; SLOTS] {
         match self {
-            Self::Int(fused) => fused.direct.map(|shift| shift.is_some()),
+            Self::Int { fused, .. } => fused.direct.map(|shift| shift.is_some()),
             Self::Float(fused) => fused.direct.map(|shift| shift.is_some()),
             Self::Table(_) => [false; SLOTS],
         }
@@ -208,7 +212,7 @@ impl Short {
     /// The bytes of this many values.
     pub(super) fn bytes_of(&self, values: usize) -> usize {
         match self {
-            Self::Int(_) | Self::Table(_) => values,
+            Self::Int { .. } | Self::Table(_) => values,
             Self::Float(_) => 2 * values,
         }
     }
@@ -217,7 +221,7 @@ impl Short {
 /// Converts the values of a chunk to bytes, as many as `into` holds.
 pub(super) fn process_short(isa: Isa, short: &Short, operands: &Operands, data: Data, into: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
-    if let Short::Int(fused @ Fused { avx512: Some(way), .. }) = short {
+    if let Short::Int { fused, avx512: Some(way) } = short {
         let done = match data {
             // SAFETY: there is such a loop where the machine has its instructions.
             Data::Ints(data) => unsafe { int8::run(fused, *way, data, operands, into) },
@@ -241,8 +245,8 @@ pub(super) fn process_short(isa: Isa, short: &Short, operands: &Operands, data: 
         }
     }
     match (short, data) {
-        (Short::Int(fused), Data::Int8(data)) => whole_atoms(isa, fused, data, operands, into),
-        (Short::Int(fused), Data::Ints(data)) => whole_atoms(isa, fused, data, operands, into),
+        (Short::Int { fused, .. }, Data::Int8(data)) => whole_atoms(isa, fused, data, operands, into),
+        (Short::Int { fused, .. }, Data::Ints(data)) => whole_atoms(isa, fused, data, operands, into),
         (Short::Table(results), Data::Int8(data)) => table::look_up(isa, results, data, into),
         (Short::Float(fused), _) => floats(isa, fused, operands.lanes, data, into),
         // The data have the type for which this loop was chosen.
