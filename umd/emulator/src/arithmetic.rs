@@ -111,35 +111,48 @@ impl Softmax {
         let mut atom = Atom::default();
         for (y, x) in source.pixels() {
             let mut greatest = f32::NEG_INFINITY;
+            let mut ends = [i8::MAX, i8::MIN];
             for surface in source.surfaces() {
                 let bytes = source.read(memory, (surface, y, x), &mut atom)?;
                 watch(bytes.len()).map_err(Stopped::Watch)?;
+                if format != Format::Fp16 {
+                    ends =
+                        bytes.iter().fold(ends, |[least, most], &byte| [least.min(byte as i8), most.max(byte as i8)]);
+                    continue;
+                }
                 for element in elements(format, bytes) {
-                    let value = self.value(format, exact, element);
-                    if value > greatest {
-                        greatest = value;
-                    }
+                    greatest = greater(greatest, read_half(element));
                 }
             }
+            if format != Format::Fp16 {
+                // One of them, depending on the scale's sign.
+                greatest = ends
+                    .iter()
+                    .fold(greatest, |greatest, &end| greater(greatest, self.value(format, exact, &[end as u8])));
+            }
             let mut powers = Powers([f32::NAN; 256]);
-            let mut power =
-                |element: &[u8]| powers.of(format, element, || F::exp(self.value(format, exact, element) - greatest));
+            let power = |element: &[u8]| F::exp(self.value(format, exact, element) - greatest);
             let mut sum = 0.0;
             for surface in source.surfaces() {
                 for element in elements(format, source.read(memory, (surface, y, x), &mut atom)?) {
-                    sum += power(element);
+                    sum += powers.of(format, element, &power);
                 }
+            }
+            if format != Format::Fp16 && !exact {
+                powers.replace(|power| saturate(half::to_f32(half::from_f32(power / sum)) / self.scales.output));
             }
             for surface in source.surfaces() {
                 let bytes = source.read(memory, (surface, y, x), &mut atom)?;
                 for (channel, element) in source.channels(surface).zip(elements(format, bytes)) {
-                    let result = power(element) / sum;
+                    if !exact && format != Format::Fp16 {
+                        element[0] = powers.replaced(element[0]);
+                        continue;
+                    }
+                    let result = powers.of(format, element, &power) / sum;
                     if exact {
                         destination.write_half(memory, (channel, y, x), half::from_f32(result))?;
-                    } else if format == Format::Fp16 {
-                        write_half(element, result);
                     } else {
-                        element[0] = saturate(half::to_f32(half::from_f32(result)) / self.scales.output);
+                        write_half(element, result);
                     }
                 }
                 if !exact {
@@ -169,15 +182,36 @@ struct Powers([f32; 256]);
 
 impl Powers {
     /// The power of an element, which `compute` computes.
-    fn of(&mut self, format: Format, element: &[u8], compute: impl Fn() -> f32) -> f32 {
+    fn of(&mut self, format: Format, element: &[u8], compute: &impl Fn(&[u8]) -> f32) -> f32 {
         if format == Format::Fp16 {
-            return compute();
+            return compute(element);
         }
         let known = &mut self.0[usize::from(element[0])];
         if known.is_nan() {
-            *known = compute();
+            *known = compute(element);
         }
         *known
+    }
+
+    /// Replaces each power by the int8 that `result` makes of it.
+    fn replace(&mut self, result: impl Fn(f32) -> u8) {
+        for power in self.0.iter_mut().filter(|power| !power.is_nan()) {
+            *power = f32::from(result(*power));
+        }
+    }
+
+    /// The int8 that replaced an element's power, 0 for NaN.
+    fn replaced(&self, element: u8) -> u8 {
+        self.0[usize::from(element)] as u8
+    }
+}
+
+/// The greater one, the first if one is NaN.
+fn greater(first: f32, second: f32) -> f32 {
+    if second > first {
+        second
+    } else {
+        first
     }
 }
 
