@@ -166,6 +166,23 @@ fn sum(panel: &[i8], start: &mut [i32; 32]) {
 /// As [`Kernel::tile`] for `M` pixels.
 #[target_feature(enable = "avx512f,avx512vnni")]
 unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 32>) {
+    // SAFETY: as this function's.
+    unsafe {
+        if tile.kernels > 16 {
+            columns::<M, 2>(tile);
+        } else {
+            columns::<M, 1>(tile);
+        }
+    }
+}
+
+/// The sums with the first 16 or 32 kernels. The others keep their initial values.
+///
+/// # Safety
+/// As [`Kernel::tile`] for `M` pixels. `COLUMNS` is 1 or 2.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn columns<const M: usize, const COLUMNS: usize>(tile: Tile<'_, u8, i8, 32>) {
     let Tile { data, step, runs, panel, start, sums, apart, .. } = tile;
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
@@ -182,14 +199,16 @@ unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 32>) {
             let mut at = data.add(run.offset);
             for _ in 0..run.length / 4 {
                 let w0 = _mm512_loadu_si512(weights.cast());
-                let w1 = _mm512_loadu_si512(weights.cast::<__m512i>().add(1));
+                let w1 = _mm512_loadu_si512(weights.cast::<__m512i>().add(COLUMNS - 1));
                 // The next panel is adjacent. An address after the last panel is prefetched, but not read.
                 _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD).cast());
                 _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD + 64).cast());
                 for (m, acc) in acc.iter_mut().enumerate() {
                     let four = _mm512_set1_epi32(at.add(m * step).cast::<i32>().read_unaligned());
                     acc[0] = _mm512_dpbusd_epi32(acc[0], four, w0);
-                    acc[1] = _mm512_dpbusd_epi32(acc[1], four, w1);
+                    if COLUMNS == 2 {
+                        acc[1] = _mm512_dpbusd_epi32(acc[1], four, w1);
+                    }
                 }
                 at = at.add(4);
                 weights = weights.add(128);

@@ -135,6 +135,7 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                     return;
                 }
                 for panel in 0..panels {
+                    let kernels = operation.kernels.saturating_sub(kernel + panel * N);
                     let Panels { weights, starts } = packed.from(panel, 1);
                     assert!(weights.len() >= depth * N);
                     let sums = strip.as_chunks_mut::<N>().0;
@@ -145,8 +146,8 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                         let data = &self.data[from + at * shape.step_x..];
                         assert!(data.len() >= (windows - 1) * shape.step_x + reach);
                         let (step, runs, sums) = (shape.step_x, &shape.runs, &mut sums[panel..]);
-                        let tile =
-                            Tile { data, step, runs, panel: weights, start: &starts[0], windows, sums, apart: panels };
+                        let (panel, start) = (weights, &starts[0]);
+                        let tile = Tile { data, step, runs, panel, start, kernels, windows, sums, apart: panels };
                         // SAFETY: `run` chose an instruction set that the machine has. The lengths of data and weights
                         // are checked. A tile has 1 to `PIXELS` pixels. The lengths of runs are multiples of the group.
                         unsafe { K::tile(tile) };

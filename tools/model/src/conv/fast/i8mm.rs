@@ -66,7 +66,7 @@ fn multiply(mut sums: int32x4_t, pixels: int8x16_t, kernels: int8x16_t) -> int32
 /// As [`Kernel::tile`] for `2 * M` pixels, or one less.
 #[target_feature(enable = "neon,i8mm")]
 unsafe fn tile<const M: usize>(tile: Tile<'_, i8, i8, 16>) {
-    let Tile { data, step, runs, panel, start, windows, sums, apart } = tile;
+    let Tile { data, step, runs, panel, start, windows, sums, apart, .. } = tile;
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
     // If the number of pixels is odd, the last pixel is computed twice.

@@ -25,6 +25,8 @@ pub struct Tile<'t, D, W, const N: usize> {
     pub panel: &'t [W],
     /// The initial sums.
     pub start: &'t [i32; N],
+    /// The number of the panel's kernels that exist. The weights of the others are zero, and so are their initial sums.
+    pub kernels: usize,
     /// The number of windows.
     pub windows: usize,
     /// The results: one array of sums per window, and arrays of other panels between them.

@@ -19,7 +19,6 @@ use super::plan::{Feed, Plan, Prepare};
 use super::process::{self, ChunkContext, Packing, Short};
 use super::walk::Walk;
 use crate::lut::Tables;
-#[cfg(target_arch = "x86_64")]
 use crate::simd::table::{self, Results};
 use nvdla_uapi::isa::Isa;
 
@@ -55,6 +54,8 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
 
 /// The fused loop for the operation, if there is one.
 pub(super) fn fused(walk: &Walk, operation: &Operation, plan: &Plan, isa: Isa) -> Option<Short> {
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = isa;
     // In a folded cube, per-kernel operands differ from element to element.
     let each =
         plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel, .. }) if !per_kernel || walk.folded));
