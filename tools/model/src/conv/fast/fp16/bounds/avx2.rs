@@ -117,7 +117,7 @@ unsafe fn units<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [[f32;
         }
         for ((acc, largest), count) in acc.iter_mut().zip(largest).zip(count) {
             let bytes = _mm_max_epi8(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
-            let count = _mm256_set1_ps(count as f32);
+            let count = _mm256_set1_ps(count as f32 - sums.slack.spared);
             for (acc, bytes) in acc.iter_mut().zip([bytes, _mm_srli_si128(bytes, 8)]) {
                 let largest = _mm256_cvtepi8_epi32(bytes);
                 let power = _mm256_add_epi32(_mm256_slli_epi32(largest, 25), _mm256_set1_epi32(127 << 23));

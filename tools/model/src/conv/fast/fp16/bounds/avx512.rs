@@ -53,7 +53,7 @@ pub(super) unsafe fn bounds(sums: &Sums<'_>, windows: &[usize], low: &mut [f32],
 unsafe fn tile<const N: usize>(sums: &Sums<'_>, windows: &[usize; N], low: &mut [f32], high: &mut [f32]) -> usize {
     // SAFETY: as this function's.
     let (exact, units) = unsafe { (products(sums, windows), units(sums, windows)) };
-    let [below, above] = sums.slack.map(|slack| _mm512_set1_pd(slack));
+    let (below, above) = (_mm512_set1_pd(sums.slack.below), _mm512_set1_pd(sums.slack.above));
     let unit = _mm512_set1_pd(UNIT);
     let (low, high) = (low[..N * KERNELS].as_chunks_mut::<8>().0, high[..N * KERNELS].as_chunks_mut::<8>().0);
     for window in 0..N {
@@ -133,7 +133,7 @@ unsafe fn units<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [__m51
             let largest = _mm512_cvtepi8_epi32(bytes);
             let some = _mm512_cmpge_epi32_mask(largest, _mm512_setzero_si512());
             let power = _mm512_add_epi32(_mm512_slli_epi32(largest, 25), _mm512_set1_epi32(127 << 23));
-            let count = _mm512_set1_ps(count[window] as f32);
+            let count = _mm512_set1_ps(count[window] as f32 - sums.slack.spared);
             out[window] = _mm512_mask3_fmadd_ps(count, _mm512_castsi512_ps(power), out[window], some);
         }
     }

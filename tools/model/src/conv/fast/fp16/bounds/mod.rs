@@ -6,7 +6,7 @@
 //! is bounded. The unit is `16^largest`, where `largest` is the largest exponent of a step's products (see
 //! [`fp16`](super::super::super::fp16)):
 //!
-//! - A product at the largest exponent is exact. Any other product is less than 2 below and less than 1/3 above the
+//! - A product at the largest exponent, of which each step has one, is exact. Any other product is less than 2 below and less than 1/3 above the
 //!   exact one: the hardware shifts sum and carry of the Booth multiplier separately. Each of them, and the constant
 //!   that is subtracted, loses less than one unit.
 //! - No product is larger than 2^28 units of its step. CACC keeps 39 bits after the sign, so each step loses less than
@@ -44,7 +44,11 @@ pub(super) mod sums;
 use panel::{has_nan_in, Panel, Panels, KERNELS};
 use run::{Run, GROUP};
 pub use sums::Buffers;
-use sums::{Data, Sums};
+use sums::{Data, Slack, Sums};
+
+/// The largest distances below and above the exact product, in units.
+const BELOW: f64 = 2.0;
+const ABOVE: f64 = 1.0 / 3.0;
 
 /// Largest number of output elements that a sink takes at a time.
 const ELEMENTS: usize = MOST_BOUNDS / KERNELS;
@@ -116,11 +120,14 @@ pub fn run<S: BoundsSink>(
 }
 
 /// The largest distances of CACC's sum below and above the exact sum, in units.
-fn slack(shape: &Shape) -> [f64; 2] {
+fn slack(shape: &Shape) -> Slack {
     let (steps, products) = (shape.steps.len() as f64, shape.offsets.len() as f64);
     let both = steps / 1024.0 + (products + 2.0) / f64::from(1 << 24);
     // The units are summed in fp32.
-    [2.0, 1.0 / 3.0].map(|one: f64| (one + both) * (1.0 + (steps + 2.0) / f64::from(1 << 22)))
+    let [below, above] = [BELOW, ABOVE].map(|one| (one + both) * (1.0 + (steps + 2.0) / f64::from(1 << 22)));
+    // `n` products of a step lose at most (n - 1) * one + n * both, and this is at most (n - spared) * (one + both).
+    let spared = ABOVE / (ABOVE + both);
+    Slack { below, above, spared: spared as f32 * (1.0 - f32::EPSILON) }
 }
 
 /// Fills `runs` with the runs of all steps, and `steps` with each step's range of runs.
@@ -154,7 +161,7 @@ struct BoundedConvolution<'a, S> {
     sink: &'a S,
     widest: usize,
     reach: usize,
-    slack: [f64; 2],
+    slack: Slack,
 }
 
 impl<S: BoundsSink> BoundedConvolution<'_, S> {

@@ -51,8 +51,8 @@ pub(super) fn finish<const N: usize>(
     for (window, (low, high)) in low.iter_mut().zip(high).enumerate() {
         for kernel in 0..KERNELS {
             let (sum, unit) = (exact[window][kernel], f64::from(units[window][kernel]));
-            low[kernel] = -up(-(sum - unit * sums.slack[0]) * UNIT);
-            high[kernel] = up((sum + unit * sums.slack[1]) * UNIT);
+            low[kernel] = -up(-(sum - unit * sums.slack.below) * UNIT);
+            high[kernel] = up((sum + unit * sums.slack.above) * UNIT);
         }
     }
 }
@@ -111,7 +111,7 @@ fn units<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [[f32; KERNEL
             }
             for (out, largest) in out.iter_mut().zip(largest) {
                 let power = f32::from_bits((127 + 4 * i32::from(largest.max(0)) as u32) << 23);
-                *out += if largest < 0 { 0.0 } else { count as f32 * power };
+                *out += if largest < 0 { 0.0 } else { (count as f32 - sums.slack.spared) * power };
             }
         }
     }

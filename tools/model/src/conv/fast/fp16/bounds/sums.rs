@@ -46,8 +46,16 @@ pub(super) struct Sums<'a> {
     pub(super) widest: usize,
     /// Elements from a window's first to the end of its last run.
     pub(super) reach: usize,
-    /// The largest distances below and above the exact sum, per unit.
-    pub(super) slack: [f64; 2],
+    pub(super) slack: Slack,
+}
+
+/// The largest distances from the exact sum, per unit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slack {
+    pub(super) below: f64,
+    pub(super) above: f64,
+    /// The part of each step's number of units that is not counted, because one product is exact.
+    pub(super) spared: f32,
 }
 
 impl Data {
