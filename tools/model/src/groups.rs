@@ -83,10 +83,10 @@ impl Groups {
     /// Returns the value that software reads at `offset` of the block, zero if there is no register.
     pub fn read(&self, offset: u32) -> u32 {
         let Some(register) = self.at(offset) else { return 0 };
-        if register == S_STATUS {
+        if register.offset == S_STATUS.offset {
             return self.status(0).to_bits() | self.status(1).to_bits() << 16;
         }
-        if register == S_POINTER {
+        if register.offset == S_POINTER.offset {
             return self.producer as u32 | (self.consumer as u32) << 16;
         }
         self.pair[self.producer].get(register)
@@ -95,7 +95,7 @@ impl Groups {
     /// Performs a write of software. Returns whether it enabled an operation.
     pub fn write(&mut self, offset: u32, value: u32) -> bool {
         let Some(register) = self.at(offset) else { return false };
-        if register == S_POINTER {
+        if register.offset == S_POINTER.offset {
             self.producer = (value & 1) as usize;
             return false;
         }
@@ -110,7 +110,7 @@ impl Groups {
         }
         let group = &mut self.pair[self.producer];
         group.set(register, written(register, self.family, group.get(register), value));
-        register == self.op_enable && self.enabled(self.producer)
+        register.offset == self.op_enable.offset && self.enabled(self.producer)
     }
 
     /// The registers of the group that runs next, if software has enabled it.

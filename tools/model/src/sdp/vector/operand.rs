@@ -31,14 +31,6 @@ impl<'o> SlotOperands<'o> {
         }
     }
 
-    /// The prepared operands, if they are the same for each atom.
-    pub(super) fn repeated(self) -> Option<&'o Lanes> {
-        match self {
-            Self::Lanes { lanes, mask } if mask < PERIOD => Some(lanes),
-            _ => None,
-        }
-    }
-
     /// Loads the operands of the eight elements with this number.
     #[inline(always)]
     pub(super) fn load_8<V: Eight>(self, number: usize) -> V {

@@ -4,13 +4,21 @@
 
 use std::arch::x86_64::*;
 
-use super::super::lanes::PERIOD;
+use super::super::lanes::{Lanes, PERIOD};
 use super::super::operand::SlotOperands;
 
 /// Elements of a step of the loops of int8.
 pub(super) const STEP: usize = 64;
 
-impl SlotOperands<'_> {
+impl<'o> SlotOperands<'o> {
+    /// The prepared operands, if they are the same for each atom.
+    pub(super) fn repeated(self) -> Option<&'o Lanes> {
+        match self {
+            Self::Lanes { lanes, mask } if mask < PERIOD => Some(lanes),
+            _ => None,
+        }
+    }
+
     /// Whether the operands are the same for each step.
     #[inline]
     pub(super) fn repeats(self) -> bool {
