@@ -9,8 +9,8 @@
 use nvdla_compiler::bounds::bounds;
 use nvdla_compiler::calibrate::{complete, of_model, Measured, Method};
 use nvdla_compiler::compiler::Compiler;
-use nvdla_compiler::evaluate::integers;
 use nvdla_compiler::evaluate::loss::Loss;
+use nvdla_compiler::evaluate::{budget, integers};
 use nvdla_compiler::float;
 use nvdla_compiler::import::model::Model;
 use nvdla_compiler::ir::{
@@ -1498,6 +1498,53 @@ fn winograd_is_exact() {
             check(&compiled, config, &mut Random::new(4), "winograd");
         }
     }
+}
+
+/// Five convolutions that Winograd's mode makes faster: none with a budget of nothing, all with a large one, and between them as many
+/// as do not lose more than the budget.
+#[test]
+fn winograd_keeps_its_budget() {
+    let mut builder = Builder::new("budget", 5);
+    let mut tensor = builder.graph.input("data", &[1, 64, 28, 28]).unwrap();
+    let op = Convolution {
+        group: 1,
+        kernel: [3; 2],
+        stride: [1; 2],
+        dilation: [1; 2],
+        padding: Padding { top: 1, left: 1, bottom: 1, right: 1 },
+    };
+    for _ in 0..5 {
+        let weights = builder.constant(&[64, 64, 3, 3], 0.1, 0.0);
+        tensor = builder.add(Op::Convolution(op), &[tensor, weights]).unwrap();
+        tensor = builder.add(Op::Unary(Unary::Relu), &[tensor]).unwrap();
+    }
+    builder.graph.outputs.push(tensor);
+    let graph = &builder.graph;
+    let mut random = Random::new(8);
+    let samples: Vec<Vec<Vec<f32>>> =
+        (0..2).map(|_| vec![(0..64 * 28 * 28).map(|_| random.real()).collect()]).collect();
+    let expected: Vec<_> = samples.iter().map(|sample| float::run(graph, sample, &mut |_, _| {}).unwrap()).collect();
+    let ranges = ranges(graph);
+    let options = Options { inputs: vec![None], ..Options::new(&NV_FULL) };
+    let loss = |compiled: &Compiled| {
+        let mut measured = nvdla_compiler::evaluate::measure::Measured::new(compiled, &options.inputs).unwrap();
+        measured.output_loss(&samples, &expected).unwrap().decibels()
+    };
+    let plain = loss(&compile(graph, &ranges, &options).unwrap());
+    let mut counts = Vec::new();
+    for budget in [1e-9, 0.5, 1.0, 2.0, 3.0, 60.0] {
+        let compiled = budget::choose(graph, &ranges, &options, &samples, budget).unwrap();
+        let lost = plain - loss(&compiled);
+        assert!(lost <= budget, "{lost} dB of {budget}");
+        counts.push(compiled.steps.numbers.iter().filter(|numbers| numbers.winograd).count());
+    }
+    assert!(
+        counts.is_sorted()
+            && counts[0] == 0
+            && counts[5] == 5
+            && counts[1..5].iter().any(|count| (1..5).contains(count)),
+        "{counts:?}"
+    );
 }
 
 /// The weights of depthwise convolutions are compressed on the configuration that has compression, where they are many beside the

@@ -157,6 +157,10 @@ pub struct Arguments {
     /// it reduces accuracy]
     #[arg(long, value_enum, value_name = "WHEN")]
     pub winograd: Option<Winograds>,
+    /// With --winograd faster in int8, the most that Winograd's mode may lower the ratio of signal to noise of an output, in
+    /// decibels. It is measured on the samples of --calibrate
+    #[arg(long, value_name = "DB", requires_all = ["winograd", "calibrate"], value_parser = positive)]
+    pub winograd_loss: Option<f64>,
     /// What the results of a softmax are that are outputs of an int8 network
     #[arg(long, value_enum, value_name = "AS", default_value_t = Softmax::Half)]
     pub softmax: Softmax,
@@ -200,7 +204,7 @@ pub enum Scaling {
     Layer,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub enum Winograds {
     Never,
     /// Where the estimated time is shorter

@@ -104,6 +104,13 @@ pub(crate) fn compiler(arguments: &Arguments) -> Result<Compiler, Box<dyn Error>
             Winograds::Always => Winograd::Always,
         });
     }
+    if let Some(decibels) = arguments.winograd_loss {
+        let is_int8 = arguments.precision == Precision::Int8;
+        if !is_int8 || arguments.winograd != Some(Winograds::Faster) {
+            return Err(argument("--winograd-loss goes with --precision int8 and --winograd faster").into());
+        }
+        compiler = compiler.winograd_loss(decibels);
+    }
     compiler = compiler.optimize(match arguments.optimize {
         Goal::Time => Optimize::Time,
         Goal::Size => Optimize::Size,

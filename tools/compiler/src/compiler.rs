@@ -33,7 +33,7 @@ use crate::build::nodes;
 use crate::calibrate::{self, samples, table, Measured, Method};
 use crate::evaluate::choice::{self, Form, Network};
 use crate::evaluate::judge::Judge;
-use crate::evaluate::mixed;
+use crate::evaluate::{budget, mixed};
 use crate::import::model::Model;
 use crate::ir::{Graph, Node, Preprocess, Range, Ranges, Refusal, Unreadable};
 use crate::net::dump;
@@ -62,9 +62,15 @@ pub enum Error {
          quantized model"
     )]
     NoScales,
-    /// Mixed precision without samples.
-    #[error("mixed precision needs samples, on which the losses of the layers are measured (option calibrate)")]
+    /// Mixed precision, or a budget for the loss by Winograd's mode, without samples.
+    #[error(
+        "mixed precision and a budget for the loss by Winograd's mode need samples, on which the losses of the layers are measured \
+         (option calibrate)"
+    )]
     NoSamples,
+    /// The convolutions in Winograd's mode cannot be chosen.
+    #[error("the budget for the loss by Winograd's mode: {0}")]
+    Budget(mixed::Failure),
     /// No network in mixed precision is chosen.
     #[error("mixed precision: {0}")]
     Mixed(#[from] mixed::Failure),
@@ -110,6 +116,8 @@ pub struct Compiler {
     options: Options,
     /// In mixed precision, the largest share of the layers that has int16.
     mixed: Option<f64>,
+    /// The most that Winograd's mode may lower an output's ratio of signal to noise, in decibels.
+    budget: Option<f64>,
     preprocess: Option<Preprocess>,
     samples: Option<PathBuf>,
     table: Option<String>,
@@ -143,7 +151,16 @@ impl Compiler {
     pub fn new(config: &'static Config) -> Self {
         let options = Options::new(config);
         let progress = Progress::default();
-        Self { options, mixed: None, preprocess: None, samples: None, table: None, method: None, progress }
+        Self {
+            options,
+            mixed: None,
+            budget: None,
+            preprocess: None,
+            samples: None,
+            table: None,
+            method: None,
+            progress,
+        }
     }
 
     /// Calls a function with what is being computed and how much of it is done, from 0 to 1, during work that may take long.
@@ -212,6 +229,14 @@ impl Compiler {
     #[must_use]
     pub fn winograd(mut self, winograd: Winograd) -> Self {
         self.options.winograd = Some(winograd);
+        self
+    }
+
+    /// With int8 and [`Winograd::Faster`]: convolutions run in Winograd's mode only while no output's ratio of signal to noise falls
+    /// by more than this number of decibels ([`budget`]). It needs samples.
+    #[must_use]
+    pub fn winograd_loss(mut self, decibels: f64) -> Self {
+        self.budget = Some(decibels);
         self
     }
 
@@ -416,11 +441,14 @@ impl Compiler {
             compiled.report.reshaped = model.reshaped.iter().map(ToString::to_string).collect();
             compiled
         };
+        let samples = || self.samples(graph, self.samples.as_deref().ok_or(Error::NoSamples)?, FEW_SAMPLES);
+        if let Some(budget) = self.budget {
+            budget::check(&options, self.mixed.is_some())?;
+            return Ok(told(budget::choose(graph, ranges, &options, &samples()?, budget).map_err(Error::Budget)?));
+        }
         if let Some(share) = self.mixed {
             target::mixed(options.config)?;
-            let folder = self.samples.as_deref().ok_or(Error::NoSamples)?;
-            let samples = self.samples(graph, folder, FEW_SAMPLES)?;
-            return Ok(told(mixed::choose(graph, ranges, &options, &samples, share)?));
+            return Ok(told(mixed::choose(graph, ranges, &options, &samples()?, share)?));
         }
         Ok(told(pipeline::compile(graph, ranges, &options)?))
     }

@@ -56,8 +56,11 @@ fn of_compiler(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
         | compiler::Error::Preprocess(..)
         | compiler::Error::Lowering(crate::error::Error::NoRange(_)) => ErrorKind::Argument,
         compiler::Error::Calibration(_) => ErrorKind::File,
-        compiler::Error::Lowering(_) | compiler::Error::Mixed(mixed::Failure::Lowering(_)) => ErrorKind::Refused,
-        compiler::Error::Mixed(mixed::Failure::Measuring(_)) => ErrorKind::Device,
+        compiler::Error::Lowering(_)
+        | compiler::Error::Mixed(mixed::Failure::Lowering(_))
+        | compiler::Error::Budget(mixed::Failure::Lowering(_)) => ErrorKind::Refused,
+        compiler::Error::Mixed(mixed::Failure::Measuring(_))
+        | compiler::Error::Budget(mixed::Failure::Measuring(_)) => ErrorKind::Device,
     })
 }
 

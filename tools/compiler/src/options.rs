@@ -31,6 +31,8 @@ pub struct Options {
     /// When convolutions run in Winograd's mode. None: in fp16 if it takes less time, and never in int8, where it reduces
     /// accuracy.
     pub winograd: Option<Winograd>,
+    /// The names of the outputs of the only convolutions that may run in Winograd's mode. None: all.
+    pub fast: Option<HashSet<String>>,
     /// In int8, what the results of a softmax are that are outputs of the network.
     pub shares: Shares,
     /// What the order of operations is chosen for.
@@ -74,6 +76,7 @@ impl Options {
             inputs: Vec::new(),
             bytes: Bytes::default(),
             winograd: None,
+            fast: None,
             shares: Shares::default(),
             optimize: Optimize::default(),
             sram: 0,

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Bands of lines and SRAM are candidates (`Candidates`): the program is lowered without and with them, and the better one is
-//! kept. Winograd's mode is chosen per convolution by its cost ([`crate::codegen::winograd`]), and the layers of mixed precision by
-//! what they lose on the model ([`crate::evaluate::mixed`]).
+//! kept. Winograd's mode is chosen per convolution by its cost ([`crate::codegen::winograd`]), and the layers of mixed precision and
+//! the convolutions of a budget by what they lose on the model ([`crate::evaluate::mixed`], [`crate::evaluate::budget`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ use crate::build::nodes::{self, Known};
 use crate::codegen::lowering::Lowering;
 use crate::error::Error;
 use crate::ir::{self, Graph, Range, Ranges};
-use crate::net::step::{Net, TensorId};
+use crate::net::step::{Net, Step, TensorId};
 use crate::net::verify::verify;
 use crate::numbers::doubts::doubts;
 use crate::numbers::fp16;
@@ -176,7 +176,11 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
         tables: Vec::new(),
         errors: Vec::new(),
     };
-    let numbers = quantizer.steps(|step| lowering.mode(step, &given.images, winograd))?;
+    let wanted = |step: &Step| match &options.fast {
+        Some(names) if !names.contains(&placed.net.tensors[step.output].name) => Winograd::Never,
+        _ => winograd,
+    };
+    let numbers = quantizer.steps(|step| lowering.mode(step, &given.images, wanted(step)))?;
     let Quantizer { tables, errors, .. } = quantizer;
     let mut lowered = Lowered { net: placed.net.clone(), numbers, tables, scales: scales.clone() };
 

@@ -50,6 +50,7 @@ pub(crate) struct Arguments {
     input: String,
     weights: String,
     winograd: Option<String>,
+    winograd_loss: Option<f64>,
     softmax: String,
     optimize: String,
     batch: u32,
@@ -117,6 +118,15 @@ fn opened(arguments: &Arguments, cancel: &Cancel) -> Result<(Compiler, Model), F
     let modes = [("never", Winograd::Never), ("faster", Winograd::Faster), ("always", Winograd::Always)];
     if let Some(mode) = &arguments.winograd {
         compiler = compiler.winograd(choice("use of Winograd's mode", mode, &modes)?);
+    }
+    if let Some(decibels) = arguments.winograd_loss {
+        let goes = arguments.precision == "int8" && arguments.winograd.as_deref() == Some("faster");
+        if !goes || decibels.is_nan() || decibels <= 0.0 {
+            return Err(Failure::argument(
+                "winograd_loss is a number of decibels above 0, for the precision \"int8\" and winograd=\"faster\"",
+            ));
+        }
+        compiler = compiler.winograd_loss(decibels);
     }
     compiler = compiler.shares(choice(
         "form of a softmax's results",

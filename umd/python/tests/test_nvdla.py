@@ -156,6 +156,8 @@ class Tests(unittest.TestCase):
             nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small", calibrate=arrays, method=method, weights=weights)
         self.raises("argument", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small", method="least"))
         self.raises("argument", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", mixed_layers=10))
+        nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", calibrate=arrays, winograd="faster", winograd_loss=1)
+        self.raises("argument", lambda: nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", calibrate=arrays, winograd_loss=1))
         with_sram = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", sram=65536)
         self.assertNotEqual(bytes(with_sram), bytes(half))
 

@@ -118,11 +118,25 @@ impl<'a, D: Device> Measured<'a, D> {
 
     /// The loss of all outputs on samples. `expected` has the outputs of the float network.
     pub fn output_loss(&mut self, samples: &[Vec<Vec<f32>>], expected: &[Vec<Vec<f32>>]) -> Result<Loss, String> {
-        let mut loss = Loss::default();
+        let each = self.output_losses(samples, expected)?;
+        let sum = |one: Loss, other: &Loss| Loss { signal: one.signal + other.signal, noise: one.noise + other.noise };
+        Ok(each.iter().fold(Loss::default(), sum))
+    }
+
+    /// The loss of each output on samples. `expected` has the outputs of the float network.
+    pub fn output_losses(
+        &mut self,
+        samples: &[Vec<Vec<f32>>],
+        expected: &[Vec<Vec<f32>>],
+    ) -> Result<Vec<Loss>, String> {
+        let mut losses = Vec::new();
         for (sample, expected) in samples.iter().zip(expected) {
-            self.run(sample)?.iter().zip(expected).for_each(|(found, expected)| loss.add(found, expected));
+            losses.resize(expected.len(), Loss::default());
+            let found = self.run(sample)?;
+            let outputs = losses.iter_mut().zip(found.iter().zip(expected));
+            outputs.for_each(|(loss, (found, expected))| loss.add(found, expected));
         }
-        Ok(loss)
+        Ok(losses)
     }
 
     /// The loss of every tensor of the graph that operations write, by its number, on samples.

@@ -2,6 +2,7 @@
 
 //! Compiled networks on the model and in plain loops.
 
+pub mod budget;
 pub mod choice;
 pub mod classes;
 pub mod integers;

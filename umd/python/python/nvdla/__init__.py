@@ -145,6 +145,7 @@ def _arguments(
     input: Literal["i8", "u8"] = "i8",
     weights: Literal["kernel", "layer"] = "kernel",
     winograd: Literal["never", "faster", "always"] | None = None,
+    winograd_loss: SupportsFloat | None = None,
     softmax: Literal["half", "int8"] = "half",
     optimize: Literal["time", "size", "memory"] = "time",
     sram: int = 0,
@@ -171,7 +172,7 @@ def _arguments(
     return {
         **read(os.fspath, "model", "calibtable"),
         **read(_text, "config", "precision", "method", "color", "resize", "input", "weights", "winograd", "softmax", "optimize"),
-        **read(float, "mixed_layers", "clock", "bandwidth", "sram_bandwidth", "register_write"),
+        **read(float, "mixed_layers", "winograd_loss", "clock", "bandwidth", "sram_bandwidth", "register_write"),
         **read(operator.index, "sram", "batch", "latency"),
         **read(_names, "inputs", "outputs"),
         "mean": means,
@@ -195,6 +196,8 @@ def compile(model: Path, config: str, *, calibrate: Samples | None = None, **opt
     resize, input       how calibration pictures of another size are fitted ("stretch", "crop"); whether an int8 network reads 7
                         or 8 bits of a picture's bytes ("i8", "u8")
     weights, winograd   "kernel" or "layer"; "never", "faster" or "always"
+    winograd_loss       with winograd="faster" in int8, the most that the mode may lower an output's ratio of signal to noise on the
+                        samples, in decibels
     softmax             the results of a softmax that are outputs of an int8 network: "half", or "int8" for NVIDIA's runtime
     optimize, sram      "time", "size" or "memory"; the size of the device's SRAM in bytes
     batch               pictures per run: inputs and outputs of the loadable have that many, and the weights are read once for several

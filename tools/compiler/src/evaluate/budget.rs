@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The choice of the convolutions that run in Winograd's mode in int8, within a budget for the loss of accuracy.
+//!
+//! The network runs on the built-in model without Winograd's mode, and with it wherever it takes less time. The loss of a
+//! convolution is the ratio of noise to signal that it adds in the second network, per multiplication that it saves. The convolutions
+//! with the smallest losses run in Winograd's mode, as many as the budget allows. This is measured at the outputs, because the errors
+//! of layers are not independent.
+
+use std::collections::{HashMap, HashSet};
+
+use nvdla_uapi::reg::values::Precision;
+
+use crate::error::Error;
+use crate::evaluate::loss::Loss;
+use crate::evaluate::measure::Measured;
+use crate::evaluate::mixed::{noises, Failure};
+use crate::float;
+use crate::ir::{Graph, Ranges};
+use crate::net::step::Kind;
+use crate::options::{Optimize, Options, Winograd};
+use crate::output::compiled::Compiled;
+use crate::pipeline::compile;
+
+/// The network in which the ratio of signal to noise of no output is lower than without Winograd's mode by more than `budget`
+/// decibels, on the samples.
+pub fn choose(
+    graph: &Graph,
+    ranges: &Ranges,
+    options: &Options,
+    samples: &[Vec<Vec<f32>>],
+    budget: f64,
+) -> Result<Compiled, Failure> {
+    let expected = samples.iter().map(|sample| float::run(graph, sample, &mut |_, _| {}));
+    let expected: Vec<_> = expected.collect::<Result<_, _>>().map_err(Failure::Measuring)?;
+    // In bands, not all tensors are in memory as a whole. Losses are measured with one picture per run.
+    let whole = Options {
+        optimize: Optimize::Time,
+        pictures: 1,
+        numbers: true,
+        winograd: Some(Winograd::Faster),
+        ..options.clone()
+    };
+    let with = |names: &[String], options: &Options| {
+        let fast = Some(names.iter().cloned().collect::<HashSet<_>>());
+        compile(graph, ranges, &Options { winograd: Some(Winograd::Faster), fast, ..options.clone() })
+    };
+    let losses = |compiled: &Compiled| {
+        let measured = Measured::new(compiled, &options.inputs);
+        measured.and_then(|mut measured| measured.output_losses(samples, &expected)).map_err(Failure::Measuring)
+    };
+    let before = losses(&with(&[], &whole)?)?;
+    // How much lower the ratio of an output is, where that is lowered most.
+    let lost = |compiled: &Compiled| {
+        let after = losses(compiled)?;
+        let each = before.iter().zip(&after).map(|(before, after)| before.decibels() - after.decibels());
+        Ok::<_, Failure>(each.fold(0.0, f64::max))
+    };
+    let all = compile(graph, ranges, &whole)?;
+    let by_number = Measured::new(&all, &options.inputs)
+        .and_then(|mut measured| measured.losses_by_number(graph, samples))
+        .map_err(Failure::Measuring)?;
+    let names = candidates(graph, &all, &by_number);
+    // The largest number of convolutions within the budget, if more of them always lose more.
+    let (mut most, mut limit, mut loss) = (0, names.len(), 0.0);
+    while most < limit {
+        let count = if limit == names.len() && most == 0 { limit } else { (most + limit).div_ceil(2) };
+        let now = lost(&with(&names[..count], &whole)?)?;
+        if now <= budget {
+            (most, loss) = (count, now);
+        } else {
+            limit = count - 1;
+        }
+    }
+    let mut best = with(&names[..most], options)?;
+    if !names.is_empty() {
+        best.report.warnings.push(format!(
+            "Winograd's mode: {most} of the {} convolutions that it makes faster, by which an output loses {loss:.2} dB of {budget} dB",
+            names.len()
+        ));
+    }
+    Ok(best)
+}
+
+/// The names of the outputs of the convolutions in Winograd's mode. That which loses least per multiplication comes first.
+fn candidates(graph: &Graph, compiled: &Compiled, losses: &HashMap<usize, Loss>) -> Vec<String> {
+    let added: HashMap<usize, f64> =
+        noises(graph, compiled, losses).into_iter().map(|(id, _, added)| (id.0, added)).collect();
+    let steps = &compiled.steps;
+    let mut found = Vec::new();
+    for (step, _) in steps.net.steps.iter().zip(&steps.numbers).filter(|(_, numbers)| numbers.winograd) {
+        let Kind::Convolution(conv) = &step.kind else { continue };
+        let tensor = &steps.net.tensors[step.output];
+        let multiplications = conv.weights.len() as f64 * f64::from(tensor.shape[1]) * f64::from(tensor.shape[2]);
+        let added = added.get(&step.output).copied().unwrap_or_default().max(0.0);
+        found.push((added / multiplications, tensor.name.clone()));
+    }
+    found.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    found.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Whether a budget goes with these options.
+pub(crate) fn check(options: &Options, is_mixed: bool) -> Result<(), Error> {
+    if is_mixed || options.precision != Precision::Int8 || options.winograd != Some(Winograd::Faster) {
+        let what =
+            "a budget for the loss by Winograd's mode goes with int8 and with Winograd's mode where it is faster";
+        return Err(Error::Network(what.to_owned()));
+    }
+    Ok(())
+}
