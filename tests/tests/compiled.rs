@@ -357,7 +357,9 @@ fn random_graphs_with_sram_are_exact() {
         let wide = wide.collect();
         let optimize = random.pick(&[Optimize::Time, Optimize::Time, Optimize::Memory, Optimize::Pool(0)]);
         let sram = random.pick(&[256, 1 << 10, 4 << 10, 1 << 20]) + random.below(500) as u64;
-        let options = Options { inputs, wide, optimize, sram, ..Options::new(config) };
+        // A register that selects the memory is written too, which takes longer than it saves in most of these small graphs.
+        let conditions = Conditions { register_write: random.pick(&[1.0, 1.0, 1.0, 100.0]), ..Conditions::default() };
+        let options = Options { inputs, wide, optimize, sram, conditions, ..Options::new(config) };
         let ranges = ranges(&graph);
         match compile(&graph, &ranges, &options) {
             Ok(compiled) => {
@@ -395,7 +397,9 @@ fn pictures_of_a_run_are_exact() {
         let sram = if config.secondary_memif && random.one_in(3) { 8 << 10 } else { 0 };
         let wide = (0..graph.tensors.len()).filter(|_| config.name == "nv_full" && random.one_in(3)).map(TensorId);
         let wide = wide.collect();
-        let one = Options { inputs, winograd, wide, optimize, sram, ..Options::new(config) };
+        // Registers that say what is shared are written too, which takes longer than it saves in most of these small graphs.
+        let conditions = Conditions { register_write: random.pick(&[1.0, 100.0]), ..Conditions::default() };
+        let one = Options { inputs, winograd, wide, optimize, sram, conditions, ..Options::new(config) };
         let ranges = ranges(&graph);
         let all = compile(&graph, &ranges, &Options { pictures, ..one.clone() });
         match (compile(&graph, &ranges, &one), all) {
@@ -1644,8 +1648,9 @@ fn convolutions_of_a_tensor_read_it_once() {
             };
             builder.graph.outputs.push(output);
         }
-        // Memory that is slower than the multipliers, or as fast.
-        let conditions = Conditions { dram: [1.0, 20.0][random.below(2)], ..Conditions::default() };
+        // Memory that is slower than the multipliers, or as fast. Registers that say what stays are written too, which takes long.
+        let (dram, register_write) = ([1.0, 20.0][random.below(2)], random.pick(&[1.0, 1.0, 100.0]));
+        let conditions = Conditions { dram, register_write, ..Conditions::default() };
         let sram = if config.secondary_memif && random.one_in(3) { 8 << 10 } else { 0 };
         let options = Options { conditions, sram, ..Options::new(config) };
         let compiled = compile(&builder.graph, &ranges(&builder.graph), &options).unwrap();

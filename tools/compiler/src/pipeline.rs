@@ -105,14 +105,14 @@ fn at_once(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'
     passes(graph, ranges, options, observe)
 }
 
-/// The estimated cycles of a graph, whatever its numbers.
+/// The estimated cycles of a part of a graph, whatever its numbers.
 fn cycles(graph: &Graph, options: &Options) -> Option<u64> {
     let mut ranges = Ranges::new();
     for id in (0..graph.tensors.len()).map(ir::TensorId).filter(|&id| graph.constant(id).is_none()) {
         ranges.set(id, Range::of(-1.0, 1.0));
     }
     let options = Options { inputs: Vec::new(), ..options.clone() };
-    passes(graph, &ranges, &options, &mut |_, _| {}).ok().map(|compiled| compiled.report.cycles)
+    passes(graph, &ranges, &options, &mut |_, _| {}).ok().map(|compiled| compiled.cycles_of_part)
 }
 
 /// All passes.
@@ -208,8 +208,9 @@ fn passes(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_
     report.warnings.extend(doubts(graph, ranges, &bounds, &lowered.net, &report.tables, precision));
     report.division = division;
     let layout = layout(&lowering, &program);
+    let cycles_of_part = cost.cycles(&program, |id| program.in_sram(id));
     let cancel = graph.budget.cancel();
-    Ok(Compiled { loadable, report, steps: lowered, config, bytes: given.bytes, layout, cancel })
+    Ok(Compiled { loadable, report, steps: lowered, config, bytes: given.bytes, layout, cycles_of_part, cancel })
 }
 
 /// The passes over the network of steps, with what happens after each of them.
@@ -277,7 +278,7 @@ impl Candidates<'_> {
         let pool = whole.plan.activations();
         let cycles = match self.sram {
             Some(sram) => sram.cycles(&whole.program),
-            None => self.lowering.cost.cycles(&whole.program, |id| whole.program.in_sram(id)),
+            None => self.lowering.cost.cycles_again(&whole.program, |id| whole.program.in_sram(id)),
         };
         let Lowering { placed, buffers, cost, .. } = self.lowering;
         let numbers: &[Numbers] = &self.lowered.numbers;
@@ -352,7 +353,7 @@ impl Candidates<'_> {
         };
         let Some(sram) = self.sram else {
             // The search adds the times of neighbours, which is not exact.
-            let cycles = |program: &Program| self.lowering.cost.cycles(program, |_| false);
+            let cycles = |program: &Program| self.lowering.cost.cycles_again(program, |_| false);
             let mut divided = program.clone();
             prefetch::divide(&mut divided, &self.lowering.cost, bands, count);
             if bands == Bands::Most || cycles(&divided) < cycles(&program) {

@@ -101,9 +101,12 @@ pub struct Host {
 }
 
 impl Host {
-    /// Register accesses between operations: the interrupt's status is read and cleared, and the next operation is enabled. The
-    /// other registers of the operation are already written.
-    const ACCESSES: f64 = 6.0;
+    /// Register accesses between operations that wait for one another: the interrupt's status is read, cleared and read again, and the next
+    /// operations are enabled, with the five blocks of a convolution, SDP and its reader. Their other registers are already written. NVIDIA's
+    /// Verilog shows this and [`Self::FURTHER`] when the simulator's accesses take 100 cycles (`register=100`, `docs/rtl.md`).
+    const ACCESSES: f64 = 10.0;
+    /// Further accesses for operations that wait for none: the interrupt of the convolution before SDP's is read and cleared.
+    const FURTHER: u32 = 2;
 
     /// A host with this many cycles per register access.
     pub fn new(register_write: f64) -> Self {
@@ -147,13 +150,17 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
     let leaders = (0..steps.len()).filter(|&at| slots[at].leader == at);
     let groups: Vec<Group> = leaders.map(|leader| group(leader, steps, &slots, config, memory, host)).collect();
     let mut now = groups.first().map_or(0, |first| first.ahead);
+    let mut before: Option<(&Group, u64)> = None;
     for (at, group) in groups.iter().enumerate() {
         let Group { leader, estimate, idle, .. } = group;
-        let (writing, waits) = groups.get(at + 1).map_or((0, true), |next| (next.ahead, next.waits));
-        let before = at.checked_sub(1).and_then(|before| groups.get(before));
-        let alone = estimate.cycles - before.map_or(0, |before| group.beside(before, config, memory, host));
+        let next = groups.get(at + 1);
+        let waits = next.is_none_or(|next| next.waits);
+        let writing = next.map_or(0, |next| if waits { next.ahead } else { next.enabled(host) });
+        let overlap = before.map_or(0, |(before, cycles)| group.beside(before, cycles, config, memory, host));
+        let alone = estimate.cycles - overlap;
         let limit = if writing > alone { Limit::SetUp } else { estimate.limit };
         let cycles = writing.max(alone);
+        before = Some((group, cycles));
         now += idle;
         for slot in slots.iter_mut().skip(*leader).filter(|slot| slot.leader == *leader) {
             (slot.start, slot.cycles, slot.limit) = (now, cycles, limit);
@@ -164,21 +171,25 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
 }
 
 impl Group<'_> {
-    /// The cycles of this group's start during which the group before still computes. Its registers are written and it is enabled
-    /// when that group has begun, and memory serves that group first.
-    fn beside(&self, before: &Self, config: &Config, memory: &Memory, host: Host) -> u64 {
+    /// Cycles from the end of the group before the last until this one is enabled, if it waits for none.
+    fn enabled(&self, host: Host) -> u64 {
+        self.ahead + host.hand_over + host.cycles(Host::FURTHER)
+    }
+
+    /// The cycles of this group's start during which the group before still computes. That one takes `cycles` after the end of the group
+    /// before it, which is when the driver begins to write this group's registers and then enables it. Memory serves that group first.
+    fn beside(&self, before: &Self, cycles: u64, config: &Config, memory: &Memory, host: Host) -> u64 {
         if self.waits {
             return 0;
         }
+        let enabled = cycles.saturating_sub(self.enabled(host));
         let (Some(conv), Some(other)) = (self.conv, before.conv) else {
-            let ahead = before.estimate.cycles.saturating_sub(self.ahead + host.hand_over);
-            return self.last.beside(before.last, ahead, config, memory).min(self.estimate.cycles);
+            return self.last.beside(before.last, enabled, config, memory).min(self.estimate.cycles);
         };
         let [begin, other] = [conv, other].map(|shape| Begin::new(shape, config, memory));
         let computing = before.estimate.cycles.saturating_sub(other.cycles);
         let busy = before.estimate.memory.saturating_sub(other.filling);
-        let free = computing.saturating_sub(busy.max(self.ahead + host.hand_over));
-        begin.beside(&other, config).min(free)
+        begin.beside(&other, config).min(computing.saturating_sub(busy)).min(enabled)
     }
 }
 
@@ -275,5 +286,11 @@ mod tests {
         steps[2].writes.table = 3;
         let table = schedule(&steps, &NV_SMALL, &memory, host);
         assert_eq!(table[2].start, 200_000 + slots[0].cycles + 5 + 130_000);
+        // Convolutions that wait for none follow one another no faster than the driver writes their registers and enables them.
+        let first =
+            Step { shape: Shape::Conv(whole), writes: Writes { registers: 11, table: 0 }, source: None, waits: true };
+        let short = [first, Step { waits: false, ..first }, Step { waits: false, ..first }];
+        let slots = schedule(&short, &NV_SMALL, &memory, Host::new(1000.0));
+        assert_eq!((slots[1].cycles, slots[1].limit), (23_000, Limit::SetUp));
     }
 }

@@ -23,6 +23,15 @@ pub struct Banks {
     pub weights: u32,
 }
 
+impl Banks {
+    /// Of so many banks, those for the data of two such operations, so that CDMA fetches for one while CSC works on the other, and the rest
+    /// for weights. `None` if these weights leave no bank for more data.
+    pub fn for_two(self, banks: u32) -> Option<Self> {
+        let data = (2 * self.data).min(banks.checked_sub(self.weights)?);
+        (data > self.data).then_some(Self { data, weights: banks - data })
+    }
+}
+
 /// The sizes of an operation's weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightSize {
@@ -105,6 +114,10 @@ mod tests {
         assert_eq!(weight_banks(&NV_SMALL, weights, 31), None);
         assert_eq!(weight_banks(&NV_SMALL, weights, 33), None);
         assert_eq!(weight_banks(&NV_LARGE, weights, 1), Some(Banks { data: 1, weights: 13 }));
+        let banks = |data, weights| Banks { data, weights };
+        assert_eq!(banks(3, 4).for_two(32), Some(banks(6, 26)));
+        assert_eq!(banks(10, 20).for_two(32), Some(banks(12, 20)));
+        assert_eq!([banks(12, 20), banks(12, 24)].map(|banks| banks.for_two(32)), [None; 2]);
         assert_eq!(most_lines(&NV_SMALL, 100, weights), 153);
         assert_eq!(data_banks(&NV_SMALL, 36, 12), 1);
     }

@@ -195,7 +195,9 @@ impl Lowering<'_> {
         if self.pictures > 1 {
             prefetch::divide(&mut self.program, &self.cost, Bands::Fastest, self.pictures);
         }
-        Ok(self.cost.cycles(&self.program, |_| false))
+        let cycles = self.cost.cycles(&self.program, |_| false);
+        let for_two = prefetch::for_two(&self.program).map(|program| self.cost.cycles(&program, |_| false));
+        Ok(for_two.map_or(cycles, |for_two| cycles.min(for_two)))
     }
 
     /// Adds the operations of a convolution in blocks of channels.

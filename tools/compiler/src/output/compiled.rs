@@ -27,6 +27,8 @@ pub struct Compiled {
     pub bytes: Vec<Bytes>,
     /// The places of tensors in memory, for [`crate::evaluate::measure`].
     pub layout: Layout,
+    /// Estimated cycles after operations that are not known, for a part of a network.
+    pub(crate) cycles_of_part: u64,
     /// Ends runs of the network on the model.
     pub(crate) cancel: Cancel,
 }

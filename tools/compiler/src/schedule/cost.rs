@@ -5,7 +5,9 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use nvdla_estimate::{self as estimate, Conditions, ConvShape, Host, Memory, PdpShape, SdpShape, Shape, Slot, Writes};
+use nvdla_estimate::{
+    self as estimate, Conditions, ConvShape, Host, Memory, PdpShape, Registers, SdpShape, Shape, Slot, Writes,
+};
 use nvdla_uapi::config::Config;
 
 use super::program::{Operation, Program, Task, Unit};
@@ -30,7 +32,7 @@ pub struct Sram {
 impl Sram {
     /// Estimated cycles of all operations of NVDLA.
     pub(crate) fn cycles(&self, program: &Program) -> u64 {
-        self.cost.cycles(program, |id| program.in_sram(id))
+        self.cost.cycles_again(program, |id| program.in_sram(id))
     }
 }
 
@@ -79,6 +81,11 @@ impl Cost {
     /// The times of operations of a task, the first of which does not take its input on the fly. `in_sram` says which buffers lie
     /// in SRAM.
     pub(crate) fn slots(&self, list: &[Operation], in_sram: impl Fn(usize) -> bool) -> Vec<Slot> {
+        self.slots_after(&mut Registers::default(), list, in_sram)
+    }
+
+    /// The same, with what the registers hold before, and then hold.
+    fn slots_after(&self, registers: &mut Registers, list: &[Operation], in_sram: impl Fn(usize) -> bool) -> Vec<Slot> {
         let mut steps = Vec::new();
         let mut before: [&[Operation]; 2] = [&[]; 2];
         for group in groups(list) {
@@ -86,12 +93,13 @@ impl Cost {
             let part = before[0].first().is_some_and(|first| first.step == group[0].step);
             let first = steps.len();
             for (index, operation) in group.iter().enumerate() {
-                let (op, surface) = operation.unit.descriptors(|cube| cube.descriptor(&in_sram));
+                let (op, surface) = operation.unit.descriptors(|cube| cube.placed(&in_sram));
                 let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
-                let writes = match &group[0].unit {
-                    Unit::Convolution { .. } if part && index == 0 => Writes::OF_PART,
-                    Unit::Convolution { .. } if part => Writes::default(),
-                    _ => Writes::of_layer(shape.unit()),
+                let writes = match (registers.write(&op, &surface, self.config), &group[0].unit) {
+                    (Some(registers), _) => Writes { registers, table: 0 },
+                    (None, Unit::Convolution { .. }) if part && index == 0 => Writes::OF_PART,
+                    (None, Unit::Convolution { .. }) if part => Writes::default(),
+                    (None, _) => Writes::of_layer(shape.unit()),
                 };
                 let source = (index > 0).then(|| steps.len() - 1);
                 let waits_for = |earlier: &Operation| operation.waits_for(earlier, self.config.memory_atomic);
@@ -105,16 +113,27 @@ impl Cost {
 
     /// The cycle in which the last of some operations of a task ends.
     pub(crate) fn end(&self, list: &[Operation], in_sram: impl Fn(usize) -> bool) -> u64 {
-        self.slots(list, in_sram).last().map_or(0, |slot| slot.start + slot.cycles)
+        end(&self.slots(list, in_sram))
+    }
+
+    /// What the registers hold after some operations.
+    pub(crate) fn write(&self, registers: &mut Registers, list: &[Operation], in_sram: impl Fn(usize) -> bool) {
+        for operation in list {
+            let (op, surface) = operation.unit.descriptors(|cube| cube.placed(&in_sram));
+            registers.write(&op, &surface, self.config);
+        }
     }
 
     /// Estimated cycles of all operations of NVDLA, with these buffers in SRAM.
     pub(crate) fn cycles(&self, program: &Program, in_sram: impl Fn(usize) -> bool) -> u64 {
-        let time = |task: &Task| match task {
-            Task::Dla(list) => self.end(list, &in_sram),
-            Task::Emulated(_) => 0,
-        };
-        program.tasks.iter().map(time).sum()
+        lists(program).map(|list| self.end(list, &in_sram)).sum()
+    }
+
+    /// The same for a network that runs again: the registers hold what its last operations left there.
+    pub(crate) fn cycles_again(&self, program: &Program, in_sram: impl Fn(usize) -> bool) -> u64 {
+        let mut registers = Registers::default();
+        lists(program).for_each(|list| self.write(&mut registers, list, &in_sram));
+        lists(program).map(|list| end(&self.slots_after(&mut registers, list, &in_sram))).sum()
     }
 
     /// The time of each of some steps, with these buffers in SRAM.
@@ -150,6 +169,19 @@ impl Cost {
         }
         times
     }
+}
+
+/// The lists of operations of a program.
+fn lists(program: &Program) -> impl Iterator<Item = &Vec<Operation>> {
+    program.tasks.iter().filter_map(|task| match task {
+        Task::Dla(list) => Some(list),
+        Task::Emulated(_) => None,
+    })
+}
+
+/// The cycle in which the last operation ends.
+fn end(slots: &[Slot]) -> u64 {
+    slots.last().map_or(0, |slot| slot.start + slot.cycles)
 }
 
 /// The estimated cycles of operations that run together, if they are the only ones of a schedule. Their registers are written

@@ -33,6 +33,9 @@ use crate::target::TILE;
 const BANDS: u32 = 4;
 /// The number of divisions of the layers so far that the search keeps.
 const KEPT: usize = 16;
+/// The number of the last groups of operations that run together on which the time of the next ones depends: how much of the start of the
+/// last one runs beside the one before it decides how much of the next one's start runs beside the last one.
+const TAIL: usize = 2;
 
 /// How many bands are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,8 @@ pub(crate) enum Bands {
 struct Node {
     before: Option<usize>,
     operations: Vec<Operation>,
+    /// The operations of the last [`TAIL`] groups so far.
+    tail: Vec<Operation>,
     /// Estimated cycles until they end. For [`Bands::Most`], less the more bands there are.
     cost: i64,
 }
@@ -54,7 +59,7 @@ struct Node {
 impl Node {
     /// Those of its operations that run last, together.
     fn last(&self) -> &[Operation] {
-        groups(&self.operations).last().unwrap_or_default()
+        groups(&self.tail).last().unwrap_or_default()
     }
 }
 
@@ -78,12 +83,17 @@ pub(crate) fn divide(program: &mut Program, cost: &Cost, bands: Bands, pictures:
             for before in kept.clone().map(Some).chain(kept.is_empty().then_some(None)) {
                 let node = before.map(|at: usize| &nodes[at]);
                 let last = node.map_or(&[][..], Node::last);
-                let ended = end(last);
+                let tail = node.map_or(&[][..], |node| &node.tail);
+                let ended = end(tail);
                 let ways = divisions(config, run, last, pictures).into_iter().filter_map(|way| reusing(way, last));
                 for operations in ways.flat_map(|way| [stays.then(|| keeping(&way)).flatten(), Some(way)]).flatten() {
-                    let took = end(&[last, &operations].concat()) - ended;
+                    let mut all = [tail, &operations].concat();
+                    let took = end(&all) - ended;
                     let price = price * operations.len() as i64 / 2;
-                    next.push(Node { before, operations, cost: node.map_or(0, |node| node.cost) + took + price });
+                    let lengths: Vec<usize> = groups(&all).map(<[Operation]>::len).collect();
+                    let tail = all.split_off(lengths.iter().rev().skip(TAIL).sum());
+                    let cost = node.map_or(0, |node| node.cost) + took + price;
+                    next.push(Node { before, operations, tail, cost });
                 }
             }
             next.sort_by_key(|node| (node.cost, node.operations.len()));
@@ -262,6 +272,16 @@ fn with_banks(run: &[Operation], banks: Banks) -> Vec<Operation> {
     run
 }
 
+/// A program of one layer whose operations all have [`Banks::for_two`]. `None` if they have no convolution, or the banks do not hold that.
+pub(crate) fn for_two(program: &Program) -> Option<Program> {
+    let mut program = program.clone();
+    let [Task::Dla(list)] = &mut program.tasks[..] else { return None };
+    let masks = list.iter().any(|operation| matches!(operation.unit, Unit::Convolution { mask: Some(_), .. }));
+    let banks = needed(list)?.for_two(program.config.cbuf_banks - u32::from(masks))?;
+    *list = with_banks(list, banks);
+    Some(program)
+}
+
 /// A layer of a convolution and SDP, in one operation each.
 struct Layer<'a> {
     config: &'static Config,
@@ -363,7 +383,8 @@ fn divided(config: &'static Config, run: &[Operation], last: &[Operation], pictu
     let enough = |banks: &Banks| {
         banks.data >= own.data && banks.weights >= own.weights && banks.data + banks.weights + mask <= config.cbuf_banks
     };
-    for banks in [Banks { weights: free, ..own }].into_iter().chain(before).filter(enough) {
+    let two = own.for_two(config.cbuf_banks - mask);
+    for banks in [Banks { weights: free, ..own }].into_iter().chain(two).chain(before).filter(enough) {
         all.push(with_banks(run, banks));
     }
     let Some(pair) = whole(run) else { return all };

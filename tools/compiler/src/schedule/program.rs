@@ -158,6 +158,16 @@ impl Cube {
         }
     }
 
+    /// Its descriptor, with the number of its memory and the offset there as address.
+    pub(crate) fn placed(&self, in_sram: impl Fn(usize) -> bool) -> desc::DataCube {
+        let address = match self.base {
+            Base::OnTheFly => -1,
+            Base::Buffer(id) => (2 * id) as i16,
+            Base::Constant(id) => (2 * id + 1) as i16,
+        };
+        desc::DataCube { address, offset: self.offset, ..self.descriptor(in_sram) }
+    }
+
     /// Some of its lines.
     pub(crate) fn lines(&self, first: u32, count: u32) -> Self {
         let size = self.size - (u32::from(self.height) - count) * self.line_stride;

@@ -100,6 +100,7 @@ pub(crate) fn choose(program: &Program, pool: &Pool, sram: &Sram) -> Vec<usize> 
         }
     }
     let mut chosen: Vec<usize> = Vec::new();
+    let mut last = Vec::new();
     // A gain changes when another buffer of the same groups is chosen.
     let mut gains: Vec<Option<[f64; 2]>> = vec![None; left.len()];
     let mut old = vec![true; left.len()];
@@ -114,16 +115,25 @@ pub(crate) fn choose(program: &Program, pool: &Pool, sram: &Sram) -> Vec<usize> 
         let order = |a: &([f64; 2], usize), b: &([f64; 2], usize)| {
             a.0[0].total_cmp(&b.0[0]).then(a.0[1].total_cmp(&b.0[1])).then(b.1.cmp(&a.1))
         };
-        let Some((_, best)) = known.max_by(order) else { return chosen };
+        let Some((_, best)) = known.max_by(order) else { break };
         left[best] = false;
         let mut more = chosen.clone();
         more.insert(more.partition_point(|&buffer| buffer < best), best);
         if pool.bound(&more) <= size && pool.pack(&more, size).1 <= size {
             chosen = more;
+            last.push(best);
             choice.inside[pool.buffers[best]] = true;
             for &group in &choice.groups_of[best] {
                 choice.groups[group].buffers.iter().for_each(|&buffer| old[buffer] = true);
             }
         }
     }
+    // A register that selects the memory is written when it changes, which only the whole program shows.
+    let outside = cost.cycles_again(program, |_| false);
+    while cost.cycles_again(program, |id| choice.inside[id]) > outside {
+        let Some(buffer) = last.pop() else { break };
+        choice.inside[pool.buffers[buffer]] = false;
+        chosen.retain(|&other| other != buffer);
+    }
+    chosen
 }
