@@ -2,19 +2,18 @@
 
 //! The choice of the convolutions that run in Winograd's mode in int8, within a budget for the loss of accuracy.
 //!
-//! The network runs on the built-in model without Winograd's mode, and with it wherever it takes less time. The loss of a
-//! convolution is the ratio of noise to signal that it adds in the second network, per multiplication that it saves. The convolutions
-//! with the smallest losses run in Winograd's mode, as many as the budget allows. This is measured at the outputs, because the errors
-//! of layers are not independent.
+//! The network runs on the built-in model without Winograd's mode, and with each convolution alone in the mode that it makes faster.
+//! The loss of a convolution is what the ratio of signal to noise of the worst output then falls by, per multiplication that it
+//! saves. The convolutions with the smallest losses run in Winograd's mode, as many as the budget allows. The network with all of them
+//! is measured, too, because the errors of layers are not independent.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use nvdla_uapi::reg::values::Precision;
 
 use crate::error::Error;
-use crate::evaluate::loss::Loss;
 use crate::evaluate::measure::Measured;
-use crate::evaluate::mixed::{noises, Failure};
+use crate::evaluate::mixed::Failure;
 use crate::float;
 use crate::ir::{Graph, Ranges};
 use crate::net::step::Kind;
@@ -57,10 +56,13 @@ pub fn choose(
         Ok::<_, Failure>(each.fold(0.0, f64::max))
     };
     let all = compile(graph, ranges, &whole)?;
-    let by_number = Measured::new(&all, &options.inputs)
-        .and_then(|mut measured| measured.losses_by_number(graph, samples))
-        .map_err(Failure::Measuring)?;
-    let names = candidates(graph, &all, &by_number);
+    let mut names = Vec::new();
+    for (multiplications, name) in candidates(&all) {
+        let loss = lost(&with(std::slice::from_ref(&name), &whole)?)?;
+        names.push((loss / multiplications, name));
+    }
+    names.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
     // The largest number of convolutions within the budget, if more of them always lose more.
     let (mut most, mut limit, mut loss) = (0, names.len(), 0.0);
     while most < limit {
@@ -82,21 +84,17 @@ pub fn choose(
     Ok(best)
 }
 
-/// The names of the outputs of the convolutions in Winograd's mode. That which loses least per multiplication comes first.
-fn candidates(graph: &Graph, compiled: &Compiled, losses: &HashMap<usize, Loss>) -> Vec<String> {
-    let added: HashMap<usize, f64> =
-        noises(graph, compiled, losses).into_iter().map(|(id, _, added)| (id.0, added)).collect();
+/// The multiplications of the convolutions in Winograd's mode, and the names of their outputs.
+fn candidates(compiled: &Compiled) -> Vec<(f64, String)> {
     let steps = &compiled.steps;
-    let mut found = Vec::new();
-    for (step, _) in steps.net.steps.iter().zip(&steps.numbers).filter(|(_, numbers)| numbers.winograd) {
-        let Kind::Convolution(conv) = &step.kind else { continue };
+    let fast = steps.net.steps.iter().zip(&steps.numbers).filter(|(_, numbers)| numbers.winograd);
+    let found = fast.filter_map(|(step, _)| {
+        let Kind::Convolution(conv) = &step.kind else { return None };
         let tensor = &steps.net.tensors[step.output];
         let multiplications = conv.weights.len() as f64 * f64::from(tensor.shape[1]) * f64::from(tensor.shape[2]);
-        let added = added.get(&step.output).copied().unwrap_or_default().max(0.0);
-        found.push((added / multiplications, tensor.name.clone()));
-    }
-    found.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
-    found.into_iter().map(|(_, name)| name).collect()
+        Some((multiplications, tensor.name.clone()))
+    });
+    found.collect()
 }
 
 /// Whether a budget goes with these options.
