@@ -25,7 +25,7 @@ use nvdla_compiler::import::model::{self, Model, Options};
 use nvdla_compiler::kind_of;
 use nvdla_compiler::npy;
 use nvdla_compiler::output::compiled::Compiled;
-use nvdla_compiler::output::report::Division;
+use nvdla_compiler::output::report::{Division, WinogradReport};
 use nvdla_compiler::partition::{self, picture, Limits};
 use nvdla_compiler::suggest::tried;
 use nvdla_runtime::files::{self, Clash, Names};
@@ -264,6 +264,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             pictures => format!(" for {pictures} pictures"),
         }
     );
+    if let Some(WinogradReport { budget, loss, layers }) = &report.winograd {
+        let (count, of) = (layers.iter().filter(|layer| layer.taken).count(), layers.len());
+        writeln!(text, "Winograd's mode: {count} of {of} convolutions that it makes faster; an output loses {loss:.2} of {budget} dB")?;
+    }
     if let Some(sram) = &report.sram {
         let count = report.buffers.iter().filter(|buffer| buffer.sram).count();
         writeln!(

@@ -19,6 +19,7 @@ use crate::ir::{Graph, Ranges};
 use crate::net::step::Kind;
 use crate::options::{Optimize, Options, Winograd};
 use crate::output::compiled::Compiled;
+use crate::output::report::{FastLayer, WinogradReport};
 use crate::pipeline::compile;
 
 /// The network in which the ratio of signal to noise of no output is lower than without Winograd's mode by more than `budget`
@@ -56,13 +57,14 @@ pub fn choose(
         Ok::<_, Failure>(each.fold(0.0, f64::max))
     };
     let all = compile(graph, ranges, &whole)?;
-    let mut names = Vec::new();
+    let mut layers = Vec::new();
     for (multiplications, name) in candidates(&all) {
         let loss = lost(&with(std::slice::from_ref(&name), &whole)?)?;
-        names.push((loss / multiplications, name));
+        layers.push((loss / multiplications, FastLayer { tensor: name, loss, taken: false }));
     }
-    names.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
-    let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
+    layers.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.tensor.cmp(&b.1.tensor)));
+    let mut layers: Vec<FastLayer> = layers.into_iter().map(|(_, layer)| layer).collect();
+    let names: Vec<String> = layers.iter().map(|layer| layer.tensor.clone()).collect();
     // The largest number of convolutions within the budget, if more of them always lose more.
     let (mut most, mut limit, mut loss) = (0, names.len(), 0.0);
     while most < limit {
@@ -75,12 +77,8 @@ pub fn choose(
         }
     }
     let mut best = with(&names[..most], options)?;
-    if !names.is_empty() {
-        best.report.warnings.push(format!(
-            "Winograd's mode: {most} of the {} convolutions that it makes faster, by which an output loses {loss:.2} dB of {budget} dB",
-            names.len()
-        ));
-    }
+    layers[..most].iter_mut().for_each(|layer| layer.taken = true);
+    best.report.winograd = Some(WinogradReport { budget, loss, layers });
     Ok(best)
 }
 

@@ -5,7 +5,7 @@
 use nvdla_runtime::program::plain;
 use std::fmt::Write;
 
-use crate::output::report::{BufferReport, Report};
+use crate::output::report::{BufferReport, FastLayer, Report, WinogradReport};
 
 /// Width and height of the picture of a pool.
 const PICTURE: [f64; 2] = [960.0, 320.0];
@@ -94,6 +94,14 @@ fn page(report: &Report) -> String {
             sram.pool, sram.limit, sram.pool_bound, sram.cycles, sram.cycles_in_dram
         );
         picture(&mut page, report, true, sram.pool);
+    }
+    if let Some(WinogradReport { budget, loss, layers }) = &report.winograd {
+        let _ = writeln!(page, "<h2>Winograd's mode</h2><p>An output loses {loss:.2} of {budget} dB.</p><ul>");
+        for FastLayer { tensor, loss, taken } in layers {
+            let taken = if *taken { "in the mode" } else { "not in the mode" };
+            let _ = writeln!(page, "<li>{}: alone it loses {loss:.2} dB; {taken}</li>", escaped(tensor));
+        }
+        page.push_str("</ul>\n");
     }
     page.push_str("<h2>Operations</h2>\n");
     let titles = [

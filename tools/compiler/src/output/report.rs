@@ -117,6 +117,28 @@ pub struct Division {
     pub runs: Vec<RunReport>,
 }
 
+/// A convolution that Winograd's mode makes faster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FastLayer {
+    /// The tensor that it computes.
+    pub tensor: String,
+    /// What the ratio of signal to noise of the worst output falls by if this convolution alone runs in the mode, in decibels.
+    pub loss: f64,
+    /// Whether it runs in the mode.
+    pub taken: bool,
+}
+
+/// The choice of the convolutions that run in Winograd's mode, within a budget ([`crate::evaluate::budget`]).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WinogradReport {
+    /// What the ratio of signal to noise of an output may fall by, in decibels.
+    pub budget: f64,
+    /// What that of the worst output falls by.
+    pub loss: f64,
+    /// That with the smallest loss per multiplication comes first.
+    pub layers: Vec<FastLayer>,
+}
+
 /// The use of SRAM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SramReport {
@@ -159,6 +181,8 @@ pub struct Report {
     pub sram: Option<SramReport>,
     /// The division into bands of lines, if the network is compiled for less memory or for SRAM.
     pub division: Option<Division>,
+    /// The choice of the convolutions in Winograd's mode, if it has a budget.
+    pub winograd: Option<WinogradReport>,
     /// Bytes of weights, operands and tables.
     pub constants: u64,
     /// Estimated cycles of all operations of a run, one after another.
@@ -243,6 +267,7 @@ pub(crate) fn report(
             cycles_in_dram: sram.cost.cycles_again(program, |_| false),
         }),
         division: None,
+        winograd: None,
         constants: plan.constants_size,
         tables,
         warnings: Vec::new(),
