@@ -168,6 +168,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         return divide(arguments, path, &options);
     }
     let mut names = names(arguments, path, &[])?;
+    // The time that it shows begins with the reading of the model.
+    let progress = Arc::new(progress::Progress::new());
     let model = match Model::open(path, &options) {
         Err(model::Error::Nodes(file, unreadable)) => {
             return Err(model::Error::Nodes(file, tried(path, &options, &compiler(arguments)?, unreadable)).into());
@@ -182,7 +184,6 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     for reshaped in &model.reshaped {
         program::say(&format!("nvdla_compiler: {reshaped}"));
     }
-    let progress = Arc::new(progress::Progress::new());
     let shown = Arc::clone(&progress);
     let mut compiler = compiler(arguments)?.progress(move |what, done| shown.tell(what, done));
     if arguments.check {
