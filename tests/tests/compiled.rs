@@ -1537,7 +1537,7 @@ fn winograd_keeps_its_budget() {
     let plain = loss(&compile(graph, &ranges, &options).unwrap());
     let mut counts = Vec::new();
     for budget in [1e-9, 0.5, 1.0, 2.0, 3.0, 60.0] {
-        let compiled = budget::choose(graph, &ranges, &options, &samples, budget).unwrap();
+        let compiled = budget::choose(graph, &ranges, &options, &samples, budget, &|_, _| {}).unwrap();
         let lost = plain - loss(&compiled);
         assert!(lost <= budget, "{lost} dB of {budget}");
         counts.push(compiled.steps.numbers.iter().filter(|numbers| numbers.winograd).count());

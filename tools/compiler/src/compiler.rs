@@ -444,7 +444,9 @@ impl Compiler {
         let samples = || self.samples(graph, self.samples.as_deref().ok_or(Error::NoSamples)?, FEW_SAMPLES);
         if let Some(budget) = self.budget {
             budget::check(&options, self.mixed.is_some())?;
-            return Ok(told(budget::choose(graph, ranges, &options, &samples()?, budget).map_err(Error::Budget)?));
+            let tell = |done, of| self.progress.tell("Winograd's mode", done, of);
+            let chosen = budget::choose(graph, ranges, &options, &samples()?, budget, &tell);
+            return Ok(told(chosen.map_err(Error::Budget)?));
         }
         if let Some(share) = self.mixed {
             target::mixed(options.config)?;

@@ -12,9 +12,8 @@ use std::collections::HashSet;
 use nvdla_uapi::reg::values::Precision;
 
 use crate::error::Error;
-use crate::evaluate::measure::Measured;
+use crate::evaluate::measure::{expected, Measured};
 use crate::evaluate::mixed::Failure;
-use crate::float;
 use crate::ir::{Graph, Ranges};
 use crate::net::step::Kind;
 use crate::options::{Optimize, Options, Winograd};
@@ -23,16 +22,16 @@ use crate::output::report::{FastLayer, WinogradReport};
 use crate::pipeline::compile;
 
 /// The network in which the ratio of signal to noise of no output is lower than without Winograd's mode by more than `budget`
-/// decibels, on the samples.
+/// decibels, on the samples. `tell` is told how many convolutions have been measured alone, and of how many.
 pub fn choose(
     graph: &Graph,
     ranges: &Ranges,
     options: &Options,
     samples: &[Vec<Vec<f32>>],
     budget: f64,
+    tell: &dyn Fn(usize, usize),
 ) -> Result<Compiled, Failure> {
-    let expected = samples.iter().map(|sample| float::run(graph, sample, &mut |_, _| {}));
-    let expected: Vec<_> = expected.collect::<Result<_, _>>().map_err(Failure::Measuring)?;
+    let expected = expected(graph, samples).map_err(Failure::Measuring)?;
     // In bands, not all tensors are in memory as a whole. Losses are measured with one picture per run.
     let whole = Options {
         optimize: Optimize::Time,
@@ -58,7 +57,10 @@ pub fn choose(
     };
     let all = compile(graph, ranges, &whole)?;
     let mut layers = Vec::new();
-    for (multiplications, name) in candidates(&all) {
+    let candidates = candidates(&all);
+    let of = candidates.len();
+    for (number, (multiplications, name)) in candidates.into_iter().enumerate() {
+        tell(number, of);
         let loss = lost(&with(std::slice::from_ref(&name), &whole)?)?;
         layers.push((loss / multiplications, FastLayer { tensor: name, loss, taken: false }));
     }

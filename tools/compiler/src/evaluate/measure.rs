@@ -32,6 +32,11 @@ pub struct Measured<'a, D: Device = ModelDevice> {
     session: Session<D>,
 }
 
+/// The outputs of the float network on samples.
+pub(crate) fn expected(graph: &Graph, samples: &[Vec<Vec<f32>>]) -> Result<Vec<Vec<Vec<f32>>>, String> {
+    samples.iter().map(|sample| float::run(graph, sample, &mut |_, _| {})).collect()
+}
+
 impl<'a> Measured<'a> {
     /// Loads the network for the model. `inputs` is the value of [`crate::options::Options::inputs`].
     pub fn new(compiled: &'a Compiled, inputs: &'a [Option<Preprocess>]) -> Result<Self, String> {

@@ -11,8 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::error::Error;
 use crate::evaluate::loss::Loss;
-use crate::evaluate::measure::Measured;
-use crate::float;
+use crate::evaluate::measure::{expected, Measured};
 use crate::ir::{Graph, Ranges, TensorId};
 use crate::options::{Optimize, Options};
 use crate::output::compiled::Compiled;
@@ -41,8 +40,7 @@ pub fn choose(
     samples: &[Vec<Vec<f32>>],
     share: f64,
 ) -> Result<Compiled, Failure> {
-    let expected = samples.iter().map(|sample| float::run(graph, sample, &mut |_, _| {}));
-    let expected: Vec<_> = expected.collect::<Result<_, _>>().map_err(Failure::Measuring)?;
+    let expected = expected(graph, samples).map_err(Failure::Measuring)?;
     let noise = |compiled: &Compiled| {
         let loss = Measured::new(compiled, &options.inputs)
             .and_then(|mut measured| measured.output_loss(samples, &expected))
