@@ -11,23 +11,34 @@
 use nvdla_uapi::reg::values::GroupStatus;
 use nvdla_uapi::reg::{cdma, cdp, sdp, Block, Described, Family, FieldValue, Register};
 
-use crate::registers::{Registers, WORDS};
+use crate::cfgrom::WORDS;
+use crate::registers::Registers;
 
 /// `S_STATUS`, which is at the same offset in every block with groups.
 const S_STATUS: Register = cdma::S_STATUS;
 /// `S_POINTER`, which is at the same offset in every block with groups.
 const S_POINTER: Register = cdma::S_POINTER;
 
+/// For each word of each block the number of its register, or a larger number. The configuration ROM has the most words.
+static NUMBERS: [[u8; WORDS]; Block::ALL.len()] = {
+    let mut numbers = [[u8::MAX; WORDS]; Block::ALL.len()];
+    let mut block = 0;
+    while block < numbers.len() {
+        let registers = Block::ALL[block].registers();
+        let mut number = 0;
+        while number < registers.len() {
+            numbers[block][registers[number].register.offset as usize / 4] = number as u8;
+            number += 1;
+        }
+        block += 1;
+    }
+    numbers
+};
+
 /// The description of the register at `offset` of `block`.
 pub(crate) fn describe(block: Block, offset: u32) -> Option<&'static Described> {
-    let registers = block.registers();
-    // In a block without gaps, the index of the word is the index of the register.
-    registers.get(offset as usize / 4).filter(|described| u32::from(described.register.offset) == offset).or_else(
-        || {
-            let found = registers.binary_search_by_key(&offset, |described| described.register.offset.into()).ok()?;
-            registers.get(found)
-        },
-    )
+    let number = *NUMBERS[block as usize].get(offset as usize / 4)?;
+    block.registers().get(usize::from(number)).filter(|_| offset.is_multiple_of(4))
 }
 
 /// The value of the register after a write of `value` over `old`.
@@ -49,9 +60,6 @@ pub struct Groups {
     consumer: usize,
     /// The two groups. Both have copies of the single registers.
     pair: [Registers; 2],
-    /// The descriptions of the registers, and for each word the number of its register, or a larger number.
-    registers: &'static [Described],
-    numbers: [u8; WORDS],
 }
 
 impl Groups {
@@ -64,25 +72,13 @@ impl Groups {
             // Every other block with groups has only S_STATUS and S_POINTER before it.
             _ => nvdla_uapi::reg::csc::D_OP_ENABLE,
         };
-        let values = Registers::reset(block);
-        let registers = block.registers();
-        let mut numbers = [u8::MAX; WORDS];
-        for (number, described) in (0..).zip(registers) {
-            numbers[usize::from(described.register.offset / 4)] = number;
-        }
-        Self { family, op_enable, producer: 0, consumer: 0, pair: [values.clone(), values], registers, numbers }
-    }
-
-    /// The register at `offset` of the block.
-    fn at(&self, offset: u32) -> Option<Register> {
-        let number = *self.numbers.get(offset as usize / 4)?;
-        let described = self.registers.get(usize::from(number)).filter(|_| offset.is_multiple_of(4))?;
-        Some(described.register)
+        let registers = Registers::reset(block);
+        Self { family, op_enable, producer: 0, consumer: 0, pair: [registers.clone(), registers] }
     }
 
     /// Returns the value that software reads at `offset` of the block, zero if there is no register.
     pub fn read(&self, offset: u32) -> u32 {
-        let Some(register) = self.at(offset) else { return 0 };
+        let Some(&Described { register, .. }) = describe(self.pair[0].block(), offset) else { return 0 };
         if register.offset == S_STATUS.offset {
             return self.status(0).to_bits() | self.status(1).to_bits() << 16;
         }
@@ -94,7 +90,7 @@ impl Groups {
 
     /// Performs a write of software. Returns whether it enabled an operation.
     pub fn write(&mut self, offset: u32, value: u32) -> bool {
-        let Some(register) = self.at(offset) else { return false };
+        let Some(&Described { register, .. }) = describe(self.pair[0].block(), offset) else { return false };
         if register.offset == S_POINTER.offset {
             self.producer = (value & 1) as usize;
             return false;
@@ -158,7 +154,6 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::FIRST_GROUPED;
 
     #[test]
     fn every_register_is_found_at_its_offset() {
@@ -167,12 +162,9 @@ mod tests {
                 let found = describe(block, described.register.offset.into()).map(|found| found.name);
                 assert_eq!(found, Some(described.name), "{}", block.name());
             }
-            if block as usize >= FIRST_GROUPED {
-                let groups = Groups::reset(block, Family::NvFull);
-                let found = |offset: u32| groups.at(offset).map(|register| u32::from(register.offset));
-                let all = block.registers().iter().map(|described| u32::from(described.register.offset));
-                assert!((0..0x1000).filter_map(found).eq(all), "{}", block.name());
-            }
+            let found = |offset: u32| describe(block, offset).map(|described| u32::from(described.register.offset));
+            let all = block.registers().iter().map(|described| u32::from(described.register.offset));
+            assert!((0..0x1000).filter_map(found).eq(all), "{}", block.name());
             assert!(describe(block, 0xffc).is_none());
         }
     }

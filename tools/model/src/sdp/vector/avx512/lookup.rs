@@ -39,10 +39,12 @@ impl Tail {
         if operation.output != Precision::Int8 || operation.compares() || !converts {
             return None;
         }
-        // A result of any 32 bits must fit 32 bits after the offset is subtracted.
-        let (converter, largest) = (plan.converter, 1 << 31);
-        let convert = Convert::new(converter.offset, converter.scale.into(), converter.shift, largest)?;
-        Self::of(joint, Some(convert).filter(|_| converter.offset == 0)?)
+        let converter = plan.converter;
+        if converter.offset != 0 {
+            // A result of any 32 bits may not fit 32 bits after the offset is subtracted.
+            return None;
+        }
+        Self::of(joint, Convert::new(0, converter.scale.into(), converter.shift, 1 << 31)?)
     }
 
     /// Lookups in the table whose result is used if both hit, for fractions and weights of 16 bits.

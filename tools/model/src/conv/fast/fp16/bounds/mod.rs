@@ -6,8 +6,8 @@
 //! is bounded. The unit is `16^largest`, where `largest` is the largest exponent of a step's products (see
 //! [`fp16`](super::super::super::fp16)):
 //!
-//! - A product at the largest exponent, of which each step has one, is exact. Any other product is less than 2 below and less than 1/3 above the
-//!   exact one: the hardware shifts sum and carry of the Booth multiplier separately. Each of them, and the constant
+//! - A product at the largest exponent, of which each step has one, is exact. Any other product is less than 2 below
+//!   and less than 1/3 above the exact one: the hardware shifts sum and carry of the Booth multiplier separately. Each of them, and the constant
 //!   that is subtracted, loses less than one unit.
 //! - No product is larger than 2^28 units of its step. CACC keeps 39 bits after the sign, so each step loses less than
 //!   2^-10 of all units so far.
@@ -221,7 +221,7 @@ impl Sums<'_> {
         let last = windows.iter().max().map_or(0, |window| window + self.reach);
         let Data { values, exponents, before, .. } = self.data;
         assert!(last <= values.len() && last + GROUP <= exponents.len() && last < before.len());
-        assert!(self.panel.holds(self.runs));
+        assert!(self.panel.holds(isa, self.runs));
         assert!(low.len() >= windows.len() * KERNELS && high.len() >= windows.len() * KERNELS);
         match isa {
             #[cfg(target_arch = "x86_64")]

@@ -125,12 +125,11 @@ impl Panel {
         prefetch(exponents);
     }
 
-    /// Whether the panel has weights for all of `runs`.
-    pub(super) fn holds(&self, runs: &[Run]) -> bool {
-        runs.last().is_none_or(|run| {
-            run.lane + run.length <= self.values.len().max(self.narrow.len())
-                && run.group + groups(run.length) <= self.exponents.len()
-        })
+    /// Whether the panel has weights for all of `runs`, in the form of the instruction set.
+    pub(super) fn holds(&self, isa: Isa, runs: &[Run]) -> bool {
+        let lanes = if isa.has_avx512() { self.narrow.len() } else { self.values.len() };
+        runs.last()
+            .is_none_or(|run| run.lane + run.length <= lanes && run.group + groups(run.length) <= self.exponents.len())
     }
 }
 

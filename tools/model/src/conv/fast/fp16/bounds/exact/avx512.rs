@@ -5,13 +5,13 @@
 #![allow(clippy::cast_ptr_alignment)]
 
 use std::arch::x86_64::*;
-use std::ops::Range;
 
 use super::super::super::avx512::NUMBERS;
 use super::super::super::panel::ZERO;
 use super::super::panel::Split;
 use super::super::sums::Sums;
 use super::buffers::{Buffers, Element, Lanes, LANES, MANY, NEAR, NOTHING};
+use super::plain::joined;
 
 /// Computes the fp32 values that CACC delivers for `elements`.
 ///
@@ -129,7 +129,7 @@ fn exponents_16(Split { exponents, .. }: Split<'_>) -> __m128i {
 fn walk<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (kernel, window): Element) {
     for (first, steps) in (0..).step_by(LANES / W).zip(sums.steps.chunks(LANES / W)) {
         if steps.iter().any(|runs| runs.len() != 1) {
-            let [weights, data] = joined::<W>(sums, steps, kernel, window);
+            let [weights, data] = joined::<W>(sums, steps, (kernel, window));
             steps_of::<W>(Operands::all(&weights), Operands::all(&data), buffers, first, number);
             continue;
         }
@@ -144,20 +144,6 @@ fn walk<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (
             (Operands::of::<W>([a[0], b[0], c[0], d[0]]), Operands::of::<W>([a[1], b[1], c[1], d[1]]));
         steps_of::<W>(weights, data, buffers, first, number);
     }
-}
-
-/// The weights and the data of steps with several runs.
-fn joined<const W: usize>(sums: &Sums<'_>, steps: &[Range<usize>], kernel: usize, window: usize) -> [Lanes; 2] {
-    let [mut weights, mut data] = [Lanes::EMPTY; 2];
-    for (step, runs) in steps.iter().enumerate() {
-        let mut at = step * W;
-        for run in &sums.runs[runs.clone()] {
-            weights.set(at, sums.panel.row(kernel, run));
-            data.set(at, sums.data.row(window, run));
-            at += run.length;
-        }
-    }
-    [weights, data]
 }
 
 /// Narrows two vectors of words to one of bytes.

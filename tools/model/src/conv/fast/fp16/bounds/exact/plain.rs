@@ -4,6 +4,8 @@
 
 #![allow(clippy::inline_always)]
 
+use std::ops::Range;
+
 use super::super::sums::Sums;
 use super::buffers::{Buffers, Element, Lanes, LANES, MANY, MAX_STEPS, NEAR, NOTHING};
 
@@ -24,19 +26,26 @@ pub(super) fn walk(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, elemen
 
 /// Computes all steps of an element. A step has at most `W` products.
 #[inline(always)]
-fn walk_by<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (kernel, window): Element) {
+fn walk_by<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, element: Element) {
     for (first, steps) in (0..).step_by(LANES / W).zip(sums.steps.chunks(LANES / W)) {
-        let (mut weights, mut data) = (Lanes::EMPTY, Lanes::EMPTY);
-        for (step, range) in steps.iter().enumerate() {
-            let mut at = step * W;
-            for run in &sums.runs[range.clone()] {
-                weights.set(at, sums.panel.row(kernel, run));
-                data.set(at, sums.data.row(window, run));
-                at += run.length;
-            }
-        }
+        let [weights, data] = joined::<W>(sums, steps, element);
         steps_of::<W>(&weights, &data, buffers, first, number);
     }
+}
+
+/// The weights and the data of steps, each from lane `W` times its number on.
+#[inline(always)]
+pub(super) fn joined<const W: usize>(sums: &Sums<'_>, steps: &[Range<usize>], (kernel, window): Element) -> [Lanes; 2] {
+    let [mut weights, mut data] = [Lanes::EMPTY; 2];
+    for (step, runs) in steps.iter().enumerate() {
+        let mut at = step * W;
+        for run in &sums.runs[runs.clone()] {
+            weights.set(at, sums.panel.row(kernel, run));
+            data.set(at, sums.data.row(window, run));
+            at += run.length;
+        }
+    }
+    [weights, data]
 }
 
 /// Computes the steps of element `number` from step `first` on, with `W` products each and without NaN: their largest
