@@ -22,7 +22,7 @@ use crate::output::report::{FastLayer, WinogradReport};
 use crate::pipeline::compile;
 
 /// The network in which the ratio of signal to noise of no output is lower than without Winograd's mode by more than `budget`
-/// decibels, on the samples. `tell` is told how many convolutions have been measured alone, and of how many.
+/// decibels, on the samples. `tell` is told how many networks have been measured, and of how many at most.
 pub fn choose(
     graph: &Graph,
     ranges: &Ranges,
@@ -49,18 +49,20 @@ pub fn choose(
         measured.and_then(|mut measured| measured.output_losses(samples, &expected)).map_err(Failure::Measuring)
     };
     let before = losses(&with(&[], &whole)?)?;
+    let all = compile(graph, ranges, &whole)?;
+    let candidates = candidates(&all);
+    // Each alone, all, and a search among the rest.
+    let (mut number, of) = (0, candidates.len() + 2 + candidates.len().max(1).ilog2() as usize);
     // How much lower the ratio of an output is, where that is lowered most.
-    let lost = |compiled: &Compiled| {
+    let mut lost = |compiled: &Compiled| {
+        tell(number, of);
+        number += 1;
         let after = losses(compiled)?;
         let each = before.iter().zip(&after).map(|(before, after)| before.decibels() - after.decibels());
         Ok::<_, Failure>(each.fold(0.0, f64::max))
     };
-    let all = compile(graph, ranges, &whole)?;
     let mut layers = Vec::new();
-    let candidates = candidates(&all);
-    let of = candidates.len();
-    for (number, (multiplications, name)) in candidates.into_iter().enumerate() {
-        tell(number, of);
+    for (multiplications, name) in candidates {
         let loss = lost(&with(std::slice::from_ref(&name), &whole)?)?;
         layers.push((loss / multiplications, FastLayer { tensor: name, loss, taken: false }));
     }
