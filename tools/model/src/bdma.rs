@@ -16,9 +16,8 @@ use nvdla_uapi::reg::bdma::*;
 use nvdla_uapi::reg::{Block, Family, Register};
 
 use crate::cube::check_overlap;
-use crate::groups::{describe, written};
 use crate::memory::{read, write, Memory, Port, Stop};
-use crate::registers::Registers;
+use crate::registers::{writable, Registers};
 
 /// The unit's name in faults.
 const UNIT: &str = "BDMA";
@@ -61,38 +60,33 @@ impl Bdma {
 
     /// Returns the value that software reads at `offset` of the block.
     pub fn read(&self, offset: u32) -> u32 {
-        let Some(described) = describe(Block::Bdma, offset) else { return 0 };
-        if described.register == STATUS {
+        if offset == STATUS.offset.into() {
             return STATUS::FREE_SLOT.put((SLOTS - self.queue.len()) as u32)
                 | STATUS::IDLE.put(self.launches.is_empty() && self.queue.is_empty())
                 | STATUS::GRP0_BUSY.put(self.busy(0))
                 | STATUS::GRP1_BUSY.put(self.busy(1));
         }
-        self.registers.get(described.register)
+        self.registers.at(offset)
     }
 
     /// Performs a register write of software. Returns whether it launched copies.
     pub fn write(&mut self, offset: u32, value: u32) -> bool {
-        let Some(described) = describe(Block::Bdma, offset) else { return false };
-        let register = described.register;
         // Writing CFG_OP and the launch registers has an effect, and they keep the written value.
-        let old = self.registers.get(register);
-        self.registers.set(register, written(register, Family::NvFull, old, value));
-        let started = value & 1 != 0;
-        match register {
-            CFG_OP if started && self.queue.len() < SLOTS => {
-                self.queue.push_back(self.registers.clone());
-                self.unlaunched += 1;
-                false
-            }
-            CFG_OP if started => {
-                self.refused = Some(Stop::unsupported(UNIT, format!("CFG_OP with all {SLOTS} slots full")));
-                true
-            }
-            CFG_LAUNCH0 if started => self.launch(0),
-            CFG_LAUNCH1 if started => self.launch(1),
-            _ => false,
+        self.registers.write(writable(Block::Bdma, Family::NvFull), offset, value);
+        if value & 1 == 0 {
+            return false;
         }
+        let is = |register: Register| offset == register.offset.into();
+        if is(CFG_OP) && self.queue.len() < SLOTS {
+            self.queue.push_back(self.registers.clone());
+            self.unlaunched += 1;
+            return false;
+        }
+        if is(CFG_OP) {
+            self.refused = Some(Stop::unsupported(UNIT, format!("CFG_OP with all {SLOTS} slots full")));
+            return true;
+        }
+        is(CFG_LAUNCH0) && self.launch(0) || is(CFG_LAUNCH1) && self.launch(1)
     }
 
     /// Performs the oldest launched group. Returns its number, or `None` if no group is launched.

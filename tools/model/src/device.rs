@@ -15,19 +15,19 @@ use std::collections::VecDeque;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::{OperandSource, OutputDestination, PdpFlyingMode};
-use nvdla_uapi::reg::{cdma, cdp as reg_cdp, pdp as reg_pdp, pdp_rdma, sdp as reg_sdp, sdp_rdma, Block, Family};
+use nvdla_uapi::reg::{cdma, cdp as reg_cdp, pdp as reg_pdp, pdp_rdma, sdp as reg_sdp, sdp_rdma, Block};
 
 use crate::bdma::Bdma;
 use crate::cfgrom;
 use crate::glb::{Glb, Source};
-use crate::groups::{describe, written, Groups};
+use crate::groups::Groups;
 use crate::like::Like;
 use crate::limit::Limit;
 use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
 use crate::operation::{index, Finished, Operation, StartedOperation, Unit, UnitStates, FIRST_GROUPED, GROUPED};
 use crate::recent::Recent;
-use crate::registers::Registers;
+use crate::registers::{writable, Registers};
 
 /// Pages of the register window.
 const PAGES: usize = 0x12;
@@ -123,8 +123,8 @@ impl Model {
         match block {
             Block::Cfgrom => self.rom.get(offset as usize / 4).copied().unwrap_or(0),
             Block::Glb => self.glb.read(offset),
-            Block::Mcif => plain(&self.mcif, offset),
-            Block::Cvif => plain(&self.cvif, offset),
+            Block::Mcif => self.mcif.at(offset),
+            Block::Cvif => self.cvif.at(offset),
             Block::Bdma => self.bdma.read(offset),
             Block::Cdma if offset == u32::from(cdma::S_CBUF_FLUSH_STATUS.offset) => 1,
             Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_CFG.offset) => self.sdp_tables.read_access(),
@@ -142,8 +142,8 @@ impl Model {
         match block {
             Block::Cfgrom => {}
             Block::Glb => self.glb.write(offset, value),
-            Block::Mcif => write_plain(&mut self.mcif, family, offset, value),
-            Block::Cvif => write_plain(&mut self.cvif, family, offset, value),
+            Block::Mcif => self.mcif.write(writable(block, family), offset, value),
+            Block::Cvif => self.cvif.write(writable(block, family), offset, value),
             Block::Bdma => self.enabled |= self.bdma.write(offset, value),
             Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_CFG.offset) => self.sdp_tables.write_access(value),
             Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_CFG.offset) => self.cdp_tables.write_access(value),
@@ -369,17 +369,6 @@ fn exists(config: &Config, block: Block) -> bool {
         Block::Pdp | Block::PdpRdma => config.pdp,
         Block::Cdp | Block::CdpRdma => config.cdp,
         _ => true,
-    }
-}
-
-fn plain(registers: &Registers, offset: u32) -> u32 {
-    describe(registers.block(), offset).map_or(0, |described| registers.get(described.register))
-}
-
-fn write_plain(registers: &mut Registers, family: Family, offset: u32, value: u32) {
-    if let Some(described) = describe(registers.block(), offset) {
-        let old = registers.get(described.register);
-        registers.set(described.register, written(described.register, family, old, value));
     }
 }
 

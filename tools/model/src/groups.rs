@@ -9,51 +9,19 @@
 //! Source: the hardware manual ("ping-pong register programming") and the hardware's register files.
 
 use nvdla_uapi::reg::values::GroupStatus;
-use nvdla_uapi::reg::{cdma, cdp, sdp, Block, Described, Family, FieldValue, Register};
+use nvdla_uapi::reg::{cdma, cdp, sdp, Block, Family, FieldValue, Register};
 
-use crate::cfgrom::WORDS;
-use crate::registers::Registers;
+use crate::registers::{writable, Registers, Writable};
 
 /// `S_STATUS`, which is at the same offset in every block with groups.
 const S_STATUS: Register = cdma::S_STATUS;
 /// `S_POINTER`, which is at the same offset in every block with groups.
 const S_POINTER: Register = cdma::S_POINTER;
 
-/// For each word of each block the number of its register, or a larger number. The configuration ROM has the most words.
-static NUMBERS: [[u8; WORDS]; Block::ALL.len()] = {
-    let mut numbers = [[u8::MAX; WORDS]; Block::ALL.len()];
-    let mut block = 0;
-    while block < numbers.len() {
-        let registers = Block::ALL[block].registers();
-        let mut number = 0;
-        while number < registers.len() {
-            numbers[block][registers[number].register.offset as usize / 4] = number as u8;
-            number += 1;
-        }
-        block += 1;
-    }
-    numbers
-};
-
-/// The description of the register at `offset` of `block`.
-pub(crate) fn describe(block: Block, offset: u32) -> Option<&'static Described> {
-    let number = *NUMBERS[block as usize].get(offset as usize / 4)?;
-    block.registers().get(usize::from(number)).filter(|_| offset.is_multiple_of(4))
-}
-
-/// The value of the register after a write of `value` over `old`.
-pub(crate) fn written(register: Register, family: Family, old: u32, value: u32) -> u32 {
-    let mask = match family {
-        Family::NvFull => register.writable_nv_full,
-        Family::NvSmall => register.writable,
-    };
-    (old & !mask) | (value & mask)
-}
-
 /// The register file of a block with two groups.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    family: Family,
+    writable: &'static Writable,
     /// `D_OP_ENABLE`. The registers before it are single registers.
     op_enable: Register,
     producer: usize,
@@ -73,40 +41,44 @@ impl Groups {
             _ => nvdla_uapi::reg::csc::D_OP_ENABLE,
         };
         let registers = Registers::reset(block);
-        Self { family, op_enable, producer: 0, consumer: 0, pair: [registers.clone(), registers] }
+        Self {
+            writable: writable(block, family),
+            op_enable,
+            producer: 0,
+            consumer: 0,
+            pair: [registers.clone(), registers],
+        }
     }
 
     /// Returns the value that software reads at `offset` of the block, zero if there is no register.
     pub fn read(&self, offset: u32) -> u32 {
-        let Some(&Described { register, .. }) = describe(self.pair[0].block(), offset) else { return 0 };
-        if register.offset == S_STATUS.offset {
+        if offset == S_STATUS.offset.into() {
             return self.status(0).to_bits() | self.status(1).to_bits() << 16;
         }
-        if register.offset == S_POINTER.offset {
+        if offset == S_POINTER.offset.into() {
             return self.producer as u32 | (self.consumer as u32) << 16;
         }
-        self.pair[self.producer].get(register)
+        self.pair[self.producer].at(offset)
     }
 
     /// Performs a write of software. Returns whether it enabled an operation.
     pub fn write(&mut self, offset: u32, value: u32) -> bool {
-        let Some(&Described { register, .. }) = describe(self.pair[0].block(), offset) else { return false };
-        if register.offset == S_POINTER.offset {
+        if offset == S_POINTER.offset.into() {
             self.producer = (value & 1) as usize;
             return false;
         }
-        if register.offset < self.op_enable.offset {
+        let op_enable = self.op_enable.offset.into();
+        if offset < op_enable {
             for group in &mut self.pair {
-                group.set(register, written(register, self.family, group.get(register), value));
+                group.write(self.writable, offset, value);
             }
             return false;
         }
         if self.enabled(self.producer) {
             return false;
         }
-        let group = &mut self.pair[self.producer];
-        group.set(register, written(register, self.family, group.get(register), value));
-        register.offset == self.op_enable.offset && self.enabled(self.producer)
+        self.pair[self.producer].write(self.writable, offset, value);
+        offset == op_enable && self.enabled(self.producer)
     }
 
     /// The registers of the group that runs next, if software has enabled it.
@@ -147,25 +119,6 @@ impl Groups {
             (false, _) => GroupStatus::Idle,
             (true, true) => GroupStatus::Running,
             (true, false) => GroupStatus::Pending,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_register_is_found_at_its_offset() {
-        for block in Block::ALL {
-            for described in block.registers() {
-                let found = describe(block, described.register.offset.into()).map(|found| found.name);
-                assert_eq!(found, Some(described.name), "{}", block.name());
-            }
-            let found = |offset: u32| describe(block, offset).map(|described| u32::from(described.register.offset));
-            let all = block.registers().iter().map(|described| u32::from(described.register.offset));
-            assert!((0..0x1000).filter_map(found).eq(all), "{}", block.name());
-            assert!(describe(block, 0xffc).is_none());
         }
     }
 }

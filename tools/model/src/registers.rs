@@ -2,12 +2,40 @@
 
 //! The register values of one block when an operation of its unit starts.
 
-use nvdla_uapi::reg::{Block, Field, FieldValue, Register, Tied, Word};
+use nvdla_uapi::reg::{Block, Family, Field, FieldValue, Register, Tied, Word};
 
 use crate::memory::Stop;
 
-/// Words of a grouped block's register file.
+/// Words of a block's register file. Only the configuration ROM has more.
 pub const WORDS: usize = 64;
+
+/// For each word of a block, the bits that software can write. A word without a register has none.
+pub type Writable = [u32; WORDS];
+
+static WRITABLE: [[Writable; Block::ALL.len()]; 2] = {
+    let mut all = [[[0; WORDS]; Block::ALL.len()]; 2];
+    let mut block = 0;
+    while block < Block::ALL.len() {
+        let registers = Block::ALL[block].registers();
+        let mut number = 0;
+        while number < registers.len() {
+            let register = registers[number].register;
+            let word = register.offset as usize / 4;
+            if word < WORDS {
+                all[Family::NvFull as usize][block][word] = register.writable_nv_full;
+                all[Family::NvSmall as usize][block][word] = register.writable;
+            }
+            number += 1;
+        }
+        block += 1;
+    }
+    all
+};
+
+/// The bits of the block's words that software can write.
+pub fn writable(block: Block, family: Family) -> &'static Writable {
+    &WRITABLE[family as usize][block as usize]
+}
 
 /// A block's registers: its single (`S_`) registers and those of one group (`D_`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +74,22 @@ impl Registers {
     /// Replaces the register's value.
     pub fn set(&mut self, register: Register, value: u32) {
         self.words[usize::from(register.offset / 4)] = value;
+    }
+
+    /// The word at `offset`, zero if there is no register.
+    pub fn at(&self, offset: u32) -> u32 {
+        let word = self.words.get(offset as usize / 4).copied();
+        word.filter(|_| offset.is_multiple_of(4)).unwrap_or(0)
+    }
+
+    /// Replaces the bits of the word at `offset` that software can write.
+    pub fn write(&mut self, writable: &Writable, offset: u32, value: u32) {
+        let index = offset as usize / 4;
+        if let (Some(word), Some(mask), true) =
+            (self.words.get_mut(index), writable.get(index), offset.is_multiple_of(4))
+        {
+            *word = (*word & !mask) | (value & mask);
+        }
     }
 
     /// The register's value, for its fields.

@@ -30,6 +30,8 @@ impl Operations {
     pub(super) fn completed(&mut self, number: u32, roi: u32, unit: OpType) {
         self.left = self.left.saturating_sub(1);
         let span = std::mem::replace(&mut self.next, Self::span(self.left));
-        span.record("number", number).record("unit", tracing::field::display(unit)).record("roi", roi);
+        if !span.is_disabled() {
+            span.record("number", number).record("unit", tracing::field::display(unit)).record("roi", roi);
+        }
     }
 }

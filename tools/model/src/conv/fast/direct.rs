@@ -15,7 +15,7 @@ use super::super::cbuf::{Input, Weights};
 use super::super::operation::Operation;
 use super::super::reference::deliver;
 use super::kernel::{Kernel, Tile};
-use super::parts::{self, Part, PANELS};
+use super::parts::{self, Part, PANELS, SURFACES};
 use super::shape::{self, Run, Shape};
 use super::sink::{Position, Sink};
 use super::weight_cache::{IntPanels, Panels, WeightCache};
@@ -69,7 +69,11 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     // Joined lines can be split at any pixel.
     let joined = shape.height == 1;
     let (width, height) = if joined { (1, shape.width) } else { (shape.width, shape.height) };
-    parts::each::<S::Out, N>(operation, width, height, out, threads, &|part| {
+    // A part of few sums takes as long for its set-up as for its sums.
+    let unit = N.max(operation.atomic_k);
+    let most = if cached.is_some() && sink.takes_units(unit) { SURFACES * operation.atomic_k / unit } else { 1 };
+    let units = (CHUNK / (unit * width * height)).clamp(1, most);
+    parts::each::<S::Out, N>(operation, width, height, out, threads, units, &|part| {
         BUFFERS.with_borrow_mut(|buffers| {
             DirectConvolution { operation, shape: &shape, data, sink }.part::<K, N>(buffers, weights, cached, part);
         });
@@ -95,8 +99,11 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
     ) {
         let Self { operation, shape, .. } = *self;
         let lanes = operation.atomic_k;
-        // A wide surface has the kernels of several panels.
-        let panels = parts::panels_of_part::<N>(operation);
+        // A unit is a surface with one or several panels, or a panel with one or several surfaces.
+        let unit = N.max(lanes);
+        let apart = parts::panels_of_part::<N>(operation);
+        let panels = (part.surfaces().len() * lanes).div_ceil(unit) * apart;
+        let by_units = self.sink.takes_units(unit) && (panels > apart || lanes < unit);
         let (depth, reach) = (shape.depth(), shape.reach());
         let mut starts = [[0; N]; PANELS];
         let packed = if let Some(cached) = cached {
@@ -111,16 +118,17 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
         };
         let (batch, kernel) = (part.batch, part.kernel);
         let position = |index: usize, first: usize| Position { batch, surface: kernel / lanes + index, first, index };
-        for index in 0..part.surfaces().len() {
-            self.sink.begin(position(index, 0));
+        if !by_units {
+            for index in 0..part.surfaces().len() {
+                self.sink.begin(position(index, 0));
+            }
         }
 
         // Tiles of nearly equal size, so that no small tile leaves the pipeline idle.
         let joined = shape.height == 1;
         let (rows, width) = if joined { (1, part.lines) } else { (part.lines, shape.width) };
         let tiles = width.div_ceil(K::PIXELS);
-        let sums = lanes.max(N);
-        let per_strip = (CHUNK / sums / K::PIXELS).max(1);
+        let per_strip = (CHUNK / (panels * N * K::PIXELS)).max(1);
         let strip = buffers.strip.get::<i32>(per_strip * K::PIXELS * N * panels);
         let surface_sums = buffers.surface.get::<i32>(per_strip * K::PIXELS * lanes);
         for y in 0..rows {
@@ -134,20 +142,20 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                 if is_over(strip.len() * depth) {
                     return;
                 }
-                for panel in 0..panels {
+                for (panel, weights) in packed.weights.chunks_exact(depth * N).enumerate() {
                     let kernels = operation.kernels.saturating_sub(kernel + panel * N);
-                    let Panels { weights, starts } = packed.from(panel, 1);
-                    assert!(weights.len() >= depth * N);
-                    let sums = strip.as_chunks_mut::<N>().0;
+                    // The sums of a unit follow one another.
+                    let first = panel / apart * (end - x) * apart + panel % apart;
+                    let sums = &mut strip.as_chunks_mut::<N>().0[first..];
                     let mut at = x;
                     for tile in first_tile..last_tile {
                         let windows = edge(tile + 1) - at;
-                        let sums = &mut sums[(at - x) * panels..][..windows * panels];
+                        let sums = &mut sums[(at - x) * apart..][..(windows - 1) * apart + 1];
                         let data = &self.data[from + at * shape.step_x..];
                         assert!(data.len() >= (windows - 1) * shape.step_x + reach);
-                        let (step, runs, sums) = (shape.step_x, &shape.runs, &mut sums[panel..]);
-                        let (panel, start) = (weights, &starts[0]);
-                        let tile = Tile { data, step, runs, panel, start, kernels, windows, sums, apart: panels };
+                        let (step, runs) = (shape.step_x, &shape.runs);
+                        let (panel, start) = (weights, &packed.starts[panel]);
+                        let tile = Tile { data, step, runs, panel, start, kernels, windows, sums, apart };
                         // SAFETY: `run` chose an instruction set that the machine has. The lengths of data and weights
                         // are checked. A tile has 1 to `PIXELS` pixels. The lengths of runs are multiples of the group.
                         unsafe { K::tile(tile) };
@@ -162,6 +170,10 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                 let strip = &*strip;
                 let (own, pixels) = (y * width + x, end - x);
                 let element = (line * shape.width) + before + x;
+                if by_units {
+                    self.sink.take_units(position(0, element), strip, unit, part.surfaces(), own * lanes);
+                    continue;
+                }
                 for (index, surface) in part.surfaces().iter_mut().enumerate() {
                     let out = &mut surface[own * lanes..][..pixels * lanes];
                     let sums = if lanes >= N {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Splits an output into parts for the threads. A part has one or two panels of kernels, and some lines.
+//! Splits an output into parts for the threads. A part has one or two panels of kernels, and some lines; if it is small, it has more
+//! panels.
 //!
 //! If the input is larger than the weights, each thread has some lines of all panels. It then reads only its own lines
 //! of the input, which stay in its cache. Otherwise each thread has some panels, and packs only those. If there are
@@ -13,8 +14,8 @@ use std::ops::Range;
 use super::super::operation::Operation;
 use crate::limit::Current;
 
-/// Largest number of surfaces per part: 64 kernels in atoms of 8.
-const SURFACES: usize = 8;
+/// Largest number of surfaces per part: 128 kernels in atoms of 8.
+pub const SURFACES: usize = 16;
 /// Largest number of panels per part.
 pub const PANELS: usize = 2;
 /// Largest number of surfaces whose lines are split together.
@@ -175,14 +176,16 @@ pub fn panels<const N: usize>(operation: &Operation) -> (usize, usize) {
     (parts * panels, per_part * operation.atomic_k / panels)
 }
 
-/// Passes the output to `compute` in parts of `N` kernels. With several threads, a part may have fewer than all lines.
-/// A surface has `height` lines of `width` elements of all lanes.
+/// Passes the output to `compute` in parts of `N` kernels. With several threads, a part may have fewer than all lines; with one thread, it
+/// has the surfaces of `units` such parts, of which together there are at most [`SURFACES`]. A surface has `height` lines of `width`
+/// elements of all lanes.
 pub fn each<T: Send, const N: usize>(
     operation: &Operation,
     width: usize,
     height: usize,
     samples: &mut [T],
     threads: usize,
+    units: usize,
     compute: &(impl Fn(Part<'_, T>) + Sync),
 ) {
     let Operation { input, batch, atomic_k: lanes, .. } = *operation;
@@ -200,7 +203,7 @@ pub fn each<T: Send, const N: usize>(
     let step = height.div_ceil(pieces);
     let cut = Cut { lanes, height, line: width * lanes, surfaces, per_panel, together, groups, step };
     if threads == 1 {
-        cut.run_serially(samples, compute);
+        Cut { per_panel: per_panel * units, ..cut }.run_serially(samples, compute);
     } else {
         let limit = Current::get();
         cut.groups(samples, 0, all, &|part| limit.with(|| compute(part)));

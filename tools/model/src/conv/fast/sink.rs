@@ -26,6 +26,19 @@ pub trait Sink: Sync {
 
     /// Takes the sums of some elements, with all lanes of each, and writes the results.
     fn take(&self, position: Position, sums: &[i32], out: &mut [Self::Out]);
+
+    /// Whether [`Sink::take_units`] takes units of this many kernels. There is then no [`Sink::begin`].
+    fn takes_units(&self, kernels: usize) -> bool {
+        let _ = kernels;
+        false
+    }
+
+    /// Takes the sums of some elements of all surfaces in `out`, from the one at `position` on. A unit has the surfaces of `kernels`
+    /// kernels; the sums are those of one unit after another, with all its kernels of each element. `skip` values of each
+    /// surface come before those of the elements.
+    fn take_units(&self, position: Position, sums: &[i32], kernels: usize, out: &mut [&mut [Self::Out]], skip: usize) {
+        let _ = (position, sums, kernels, out, skip);
+    }
 }
 
 /// The largest number of bounds that a sink takes at a time.

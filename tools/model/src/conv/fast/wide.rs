@@ -98,7 +98,7 @@ fn each(
     let output = operation.output;
     // A surface that cannot be split into lines is passed as one line.
     let (width, height) = if pieces { (output.width, output.height) } else { (output.width * output.height, 1) };
-    parts::each::<i32, 1>(operation, width, height, samples, threads, &|part| {
+    parts::each::<i32, 1>(operation, width, height, samples, threads, 1, &|part| {
         limited.fetch_add(compute(part), Ordering::Relaxed);
     });
     limited.into_inner()

@@ -46,7 +46,7 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
         return Some(Short::Table(all_results(context, scratch)));
     }
     if let Some(short) = fused(walk, operation, plan, isa) {
-        short.fill(plan, short.prepared(), scratch);
+        short.fill(plan, short.prepared(), &mut scratch.operands);
         return Some(short);
     }
     (of_layer && !operation.count.nan_input).then(|| Short::Table(all_results(context, scratch)))

@@ -17,18 +17,16 @@ use nvdla_uapi::reg::values::Precision;
 use super::super::operation::{DataCube, Destination, Operation};
 use super::super::state::State;
 use super::super::tally::Tally;
-use super::addresses::feature_bytes_mut;
-use super::addresses::ChunkPosition;
+use super::addresses::{feature_bytes_mut, format, ChunkPosition};
 #[cfg(target_arch = "x86_64")]
 use super::avx512::Tail;
 #[cfg(target_arch = "x86_64")]
 use super::choose::tail;
 use super::choose::{fused, joint};
-use super::lanes::{Direct, Operands};
-use super::lanes::{Scratch, SLOTS};
-use super::load::Data;
+use super::lanes::{Direct, Lanes, Operands, Scratch, PERIOD, SLOTS};
+use super::load::{self, Data};
 use super::lookup::Joint;
-use super::plan::Plan;
+use super::plan::{Feed, Plan};
 use super::process::{self, ChunkContext, Short};
 use super::walk::{emit, Walk};
 use crate::conv::fast::sink::{self, MOST_BOUNDS};
@@ -54,6 +52,8 @@ pub(crate) struct Decoded {
     plan: Plan,
     short: Option<Short>,
     walk: Walk,
+    /// Whether all operands are the same for each element, so that the sums of several surfaces can be taken together.
+    takes_units: bool,
     /// `None` if the output goes to PDP.
     destination: Option<DataCube>,
     isa: Isa,
@@ -81,13 +81,15 @@ impl Decoded {
             return Ok(None);
         }
         let plan = Plan::new(&operation);
-        let walk = Walk::new(&operation, &plan);
+        let walk = Walk::new(&operation, &plan, true);
         let short = fused(&walk, &operation, &plan, isa);
         let flies = match short {
             Some(Short::Float(fused)) => fused.is_monotonic(),
             _ => !is_float,
         };
-        Ok(flies.then_some(Self { operation, plan, short, walk, destination, isa }))
+        let by_kernel = |feed: &Feed| matches!(feed, Feed::One(_) | Feed::Memory { per_kernel: true, .. });
+        let takes_units = matches!(short, Some(Short::Int { .. })) && plan.feeds.iter().flatten().all(by_kernel);
+        Ok(flies.then_some(Self { operation, plan, short, walk, takes_units, destination, isa }))
     }
 }
 
@@ -222,7 +224,7 @@ impl Sink<'_> {
             let (walk, scratch) = (&flying.decoded.walk, &mut all[position.index]);
             let length = context.prepared(walk.chunk.min(walk.atoms) * context.operation.lanes);
             if let Some(short) = context.short {
-                short.fill(context.plan, length, scratch);
+                short.fill(context.plan, length, &mut scratch.operands);
             }
             walk.load_kernels(context, scratch, position.surface, *memory)
         });
@@ -280,6 +282,72 @@ impl sink::Sink for Sink<'_> {
             if let Ok(mut found) = self.found.lock() {
                 found.tally.add(&tally);
             }
+        }
+    }
+
+    fn takes_units(&self, kernels: usize) -> bool {
+        self.flying.decoded.takes_units && PERIOD.is_multiple_of(kernels)
+    }
+
+    fn take_units(&self, position: sink::Position, sums: &[i32], kernels: usize, out: &mut [&mut [u8]], skip: usize) {
+        let Self { context, memory, .. } = self;
+        let ChunkContext { operation, plan, isa, short: Some(short), .. } = *context else { return };
+        let surfaces = position.surface..position.surface + out.len();
+        let Ok(bytes) = Walk::kernel_bytes(plan, surfaces, *memory) else {
+            // One of the surfaces has the fault.
+            return (0..out.len()).for_each(|index| {
+                self.prepare(sink::Position { surface: position.surface + index, index: 0, ..position });
+            });
+        };
+        let (lanes, per_unit) = (operation.lanes, kernels / operation.lanes);
+        let units = out.len().div_ceil(per_unit);
+        SCRATCH.with_borrow_mut(|all| {
+            if all.is_empty() {
+                all.push(Scratch::new());
+            }
+            let Scratch { operands, bytes: results, .. } = &mut *all[0];
+            short.fill(plan, PERIOD, operands);
+            let sums = sums.chunks_exact(sums.len() / units);
+            for (unit, (sums, out)) in sums.zip(out.chunks_mut(per_unit)).enumerate() {
+                for ((Lanes(values), feed), bytes) in operands.iter_mut().zip(&plan.feeds).zip(bytes) {
+                    let Some(Feed::Memory { operands, component, prepare, .. }) = feed else { continue };
+                    let (values, format) = (&mut values[..PERIOD], format(operands, *component));
+                    let bytes = &bytes[unit * kernels * format.bytes * format.components..];
+                    let (own, missing) = values.split_at_mut(out.len() * lanes);
+                    process::operand(isa, own, bytes, format, *prepare, operation.nan_to_zero);
+                    missing.fill(0);
+                    load::repeat(values, kernels);
+                }
+                let operands = Operands { lanes: &*operands, bytes: &[&[]; SLOTS] };
+                let data = Data::Ints(sums);
+                if let (true, [out]) = (per_unit == 1, &mut *out) {
+                    process::process_short(isa, short, &operands, data, &mut out[skip..][..sums.len()]);
+                    continue;
+                }
+                let results = &mut results[..sums.len()];
+                process::process_short(isa, short, &operands, data, results);
+                for (number, out) in out.iter_mut().enumerate() {
+                    let (out, results) = (&mut out[skip..], &results[number * lanes..]);
+                    match lanes {
+                        8 => spread::<8>(results, kernels, out),
+                        16 => spread::<16>(results, kernels, out),
+                        _ => {
+                            for (to, from) in out.chunks_exact_mut(lanes).zip(results.chunks(kernels)) {
+                                to.copy_from_slice(&from[..lanes]);
+                            }
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Copies the first of every `kernels` results, `LANES` at a time.
+fn spread<const LANES: usize>(results: &[u8], kernels: usize, out: &mut [u8]) {
+    for (to, from) in out.as_chunks_mut::<LANES>().0.iter_mut().zip(results.chunks(kernels)) {
+        if let Some(from) = from.first_chunk() {
+            *to = *from;
         }
     }
 }

@@ -186,11 +186,11 @@ impl Short {
         }
     }
 
-    /// Fills `scratch` with `length` of each operand of which the layer has one.
-    pub(super) fn fill(&self, plan: &Plan, length: usize, scratch: &mut Scratch) {
+    /// Sets `length` of each operand of which the layer has one.
+    pub(super) fn fill(&self, plan: &Plan, length: usize, operands: &mut [Lanes; SLOTS]) {
         let mut fill = |slot: Slot| {
             if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
-                scratch.operands[slot as usize].0[..length].fill(operand);
+                operands[slot as usize].0[..length].fill(operand);
             }
         };
         match self {

@@ -56,7 +56,7 @@ pub(in super::super) fn run(
     let mut output = stream_for_pdp(&operation)?;
     let State { tables, scratch, .. } = state;
     let scratch = scratch.get_or_insert_with(Scratch::new);
-    let walk = Walk::new(&operation, &plan);
+    let walk = Walk::new(&operation, &plan, false);
     let joint = joint(&operation, tables);
     #[cfg(target_arch = "x86_64")]
     let tail = tail(&operation, &plan, joint.as_ref(), settings.isa);

@@ -5,6 +5,8 @@
 //! If there are no gaps between lines in any memory that is read or written, a surface is processed as one line. A 1x1 cube,
 //! whose atoms are adjacent, is processed as one surface.
 
+use std::ops::Range;
+
 use super::addresses::ChunkPosition;
 use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::values::Precision;
@@ -37,7 +39,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn new(operation: &Operation, plan: &Plan) -> Self {
+    /// The shape for an operation whose sums arrive by surface, if they are `on_the_fly`, or whose data are in memory.
+    pub(super) fn new(operation: &Operation, plan: &Plan, on_the_fly: bool) -> Self {
         let Operation { width, height, surfaces, lanes, .. } = *operation;
         let chunk = CHUNK / lanes;
         let memory_feeds = || {
@@ -48,7 +51,8 @@ impl Walk {
         };
         let fp16 = fp16_in(operation) || fp16_out(operation);
         // The atoms of a 1x1 feature cube are adjacent; operands per kernel always are.
-        if width == 1
+        if !on_the_fly
+            && width == 1
             && height == 1
             && !fp16
             && memory_feeds().all(|(layout, _)| layout.line_offset(1, 0) == u64::from(layout.bytes_per_atom()))
@@ -109,6 +113,23 @@ impl Walk {
             }
         }
         Ok(())
+    }
+
+    /// The bytes in memory of the operands that vary by kernel, for adjacent surfaces.
+    pub(super) fn kernel_bytes<'m>(
+        plan: &Plan,
+        surfaces: Range<usize>,
+        memory: &'m dyn Memory,
+    ) -> Result<Direct<'m>, Fault> {
+        let mut bytes = [&[][..]; SLOTS];
+        // Operands per kernel are adjacent, as those of a line are.
+        let at = ChunkPosition { batch: 0, surface: 0, line: 0, x: surfaces.start, atoms: surfaces.len() };
+        for (bytes, feed) in bytes.iter_mut().zip(&plan.feeds) {
+            if let Some(Feed::Memory { operands, per_kernel: true, .. }) = feed {
+                *bytes = operand_bytes(operands, at, memory)?;
+            }
+        }
+        Ok(bytes)
     }
 
     /// Computes a chunk and writes it.
@@ -182,10 +203,6 @@ impl Walk {
     /// The chunk that begins at element `first` of a surface with joined lines, and its number of elements: at most
     /// `count`, and at most to the end of the line.
     pub(super) fn at(&self, batch: usize, surface: usize, first: usize, count: usize) -> (ChunkPosition, usize) {
-        if self.folded {
-            // The only element is in a line of surfaces.
-            return (ChunkPosition { batch, surface: 0, line: 0, x: surface, atoms: 1 }, 1);
-        }
         let (line, x) = (first / self.atoms, first % self.atoms);
         let atoms = count.min(self.atoms - x).min(self.chunk);
         (ChunkPosition { batch, surface, line, x, atoms }, atoms)

@@ -83,7 +83,9 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     }
     let lists = feature.then_some(&buffers.lists);
     let work = Fp16Convolution { operation, shape: &shape, input, weights, data, lists, loops: Loops::new(isa) };
-    parts::each::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads, &|part| work.part(part));
+    parts::each::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads, 1, &|part| {
+        work.part(part)
+    });
     (buffers.steps, buffers.offsets) = (shape.steps, shape.offsets);
     scratch.fp16 = buffers;
     super::super::operation::stream(operation, Samples::Float(samples))

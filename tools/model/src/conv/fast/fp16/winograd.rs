@@ -45,7 +45,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     let macs = samples.len() * operation.kernel_bytes() / 2;
     let threads = if macs * 4 < PARALLEL_MACS { 1 } else { keep_awake::threads() };
     let loops = Loops::new(isa);
-    parts::each::<f32, KERNELS>(operation, elements, 1, &mut samples, threads, &|part| {
+    parts::each::<f32, KERNELS>(operation, elements, 1, &mut samples, threads, 1, &|part| {
         compute(&walk, &data, loops, part);
     });
     super::super::super::operation::stream(operation, Samples::Float(samples))

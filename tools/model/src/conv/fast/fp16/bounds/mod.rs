@@ -111,7 +111,7 @@ pub fn run<S: BoundsSink>(
             slack,
         };
         let output = operation.output;
-        parts::each::<S::Out, KERNELS>(operation, output.width, output.height, out, threads, &|part| {
+        parts::each::<S::Out, KERNELS>(operation, output.width, output.height, out, threads, 1, &|part| {
             BUFFERS.with_borrow_mut(|buffers| work.part(buffers, part));
         });
     }
