@@ -214,8 +214,8 @@ impl Model {
         }
         let ended = match result {
             Ok(()) => {
-                for &(block, register, value) in &states.status {
-                    self.groups[index(block)].report(register, value);
+                for &(block, offset, value) in &states.status {
+                    self.groups[index(block)].report(offset, value);
                 }
                 for block in operation.blocks() {
                     let group = if block == Block::Bdma { self.bdma.finish() } else { self.end(block) };

@@ -96,9 +96,9 @@ impl Groups {
         self.consumer
     }
 
-    /// Sets a status register of the group that runs.
-    pub fn report(&mut self, register: Register, value: u32) {
-        self.pair[self.consumer].set(register, value);
+    /// Sets the status register at `offset` of the group that runs.
+    pub fn report(&mut self, offset: u16, value: u32) {
+        self.pair[self.consumer].put(offset, value);
     }
 
     /// Ends the running group's operation: clears its enable bit and switches to the other group. Returns the number of

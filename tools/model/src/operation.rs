@@ -7,12 +7,13 @@
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::isa::Isa;
-use nvdla_uapi::reg::{Block, Register};
+use nvdla_uapi::reg::Block;
 
 use crate::limit::{self, Limit};
 use crate::memory::{Memory, Stop};
 use crate::recent::Recent;
 use crate::registers::Registers;
+use crate::stream::Report;
 use crate::{bdma, cdp, conv, pdp, rubik, sdp};
 
 /// Blocks with two register groups: all from CDMA on.
@@ -100,7 +101,7 @@ pub(crate) struct UnitStates {
     /// BDMA's copies.
     pub(crate) copies: Vec<Registers>,
     /// Status registers with the values that the operation leaves there.
-    pub(crate) status: Vec<(Block, Register, u32)>,
+    pub(crate) status: Vec<Report>,
 }
 
 impl Default for UnitStates {

@@ -73,7 +73,12 @@ impl Registers {
 
     /// Replaces the register's value.
     pub fn set(&mut self, register: Register, value: u32) {
-        self.words[usize::from(register.offset / 4)] = value;
+        self.put(register.offset, value);
+    }
+
+    /// Replaces the value of the register at `offset`.
+    pub(crate) fn put(&mut self, offset: u16, value: u32) {
+        self.words[usize::from(offset / 4)] = value;
     }
 
     /// The word at `offset`, zero if there is no register.

@@ -100,8 +100,8 @@ pub struct Done<T> {
     pub status: Status,
 }
 
-/// A status register's new value.
-pub type Report = (Block, Register, u32);
+/// A status register's new value: its block, its offset there and the value.
+pub type Report = (Block, u16, u32);
 
 /// The greatest number of status registers that an operation sets.
 const REPORTS: usize = 12;
@@ -118,10 +118,10 @@ impl Status {
     pub const EMPTY: Self = Self { reports: [None; REPORTS], count: 0 };
 
     /// Sets a register.
-    pub fn push(&mut self, report: Report) {
+    pub fn push(&mut self, block: Block, register: Register, value: u32) {
         debug_assert!(self.count < REPORTS, "an operation sets {REPORTS} status registers at most");
         if let Some(place) = self.reports.get_mut(self.count) {
-            *place = Some(report);
+            *place = Some((block, register.offset, value));
             self.count += 1;
         }
     }
@@ -132,11 +132,11 @@ impl Status {
     }
 }
 
-impl<const N: usize> From<[Report; N]> for Status {
-    fn from(reports: [Report; N]) -> Self {
+impl<const N: usize> From<[(Block, Register, u32); N]> for Status {
+    fn from(reports: [(Block, Register, u32); N]) -> Self {
         let mut status = Self::EMPTY;
-        for report in reports {
-            status.push(report);
+        for (block, register, value) in reports {
+            status.push(block, register, value);
         }
         status
     }

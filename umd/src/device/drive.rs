@@ -81,9 +81,9 @@ pub(super) trait Driven {
         let _ = ticket;
     }
 
-    /// Lets the device work after the engine has processed all its events. `poll` is whether the engine must look again without an
+    /// Lets the device work after the engine has processed all its events, as of the time `now`. `poll` is whether the engine must look again without an
     /// interrupt, and `progressed` is whether it has completed an operation.
-    fn advance(&mut self, ticket: &Ticket, clock: &Clock, poll: bool, progressed: bool) -> Result<(), Error>;
+    fn advance(&mut self, ticket: &Ticket, clock: &Clock, now: u64, poll: bool, progressed: bool) -> Result<(), Error>;
 }
 
 /// Runs a task.
@@ -140,6 +140,6 @@ pub(super) fn run(
                 Progress::Idle => return Ok(TaskReport { operations: Some(completed) }),
             }
         };
-        device.advance(&ticket, &clock, poll, completed != before)?;
+        device.advance(&ticket, &clock, now, poll, completed != before)?;
     }
 }

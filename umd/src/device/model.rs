@@ -343,7 +343,7 @@ impl Driven for ModelDevice {
         let _ = ticket;
     }
 
-    fn advance(&mut self, ticket: &Ticket, clock: &Clock, poll: bool, progressed: bool) -> Result<(), Error> {
+    fn advance(&mut self, ticket: &Ticket, clock: &Clock, now: u64, poll: bool, progressed: bool) -> Result<(), Error> {
         let stop = self.model.take_stop();
         if let Some(stop) = stop.filter(|stop| *stop != Stop::Late) {
             return Err(Error::Stopped { stop, failure: self.end() });
@@ -353,7 +353,7 @@ impl Driven for ModelDevice {
             return Err(Error::Cancelled);
         }
         let (mut window, engine) = self.window();
-        if let Some(failure) = engine.check_deadline(&mut window, clock.now()) {
+        if let Some(failure) = engine.check_deadline(&mut window, now) {
             self.end();
             return Err(Error::Deadline { timeout: clock.limit, failure: Box::new(failure) });
         }

@@ -32,7 +32,7 @@ impl Tally {
     /// The operation's status registers.
     pub(super) fn finish(&self, operation: &Operation, output: Option<Stream>) -> Done<Option<Stream>> {
         let mut status = Status::EMPTY;
-        let mut set = |block, register, value| status.push((block, register, value));
+        let mut set = |block, register, value| status.push(block, register, value);
         if operation.compares() {
             set(Block::Sdp, reg::D_STATUS, u32::from(self.unequal));
         }

@@ -435,8 +435,8 @@ impl Driven for DirectDevice {
         None
     }
 
-    fn advance(&mut self, _: &Ticket, clock: &Clock, poll: bool, _: bool) -> Result<(), Error> {
-        if let Some(found) = self.engine.check_deadline(&mut Registers(&mut *self.transport), clock.now()) {
+    fn advance(&mut self, _: &Ticket, clock: &Clock, now: u64, poll: bool, _: bool) -> Result<(), Error> {
+        if let Some(found) = self.engine.check_deadline(&mut Registers(&mut *self.transport), now) {
             let gone = self.engine.is_gone();
             let why = self.transport.failure();
             self.end();

@@ -13,7 +13,7 @@ use nvdla_uapi::isa::Isa;
 use rayon::prelude::*;
 
 use super::super::cbuf::Input;
-use super::super::operation::{Mode, Operation};
+use super::super::operation::{Mode, Operation, Size};
 
 /// A run of elements that one kernel line reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,19 +200,37 @@ pub fn copy<T: Element>(
     to: &mut [T],
     threads: usize,
 ) {
-    let copy = |(number, line): (usize, &mut [T])| copy_line(isa, operation, shape, input, number, line);
-    if threads == 1 || size_of_val(to) < SHARED_COPY {
-        to.chunks_exact_mut(shape.line).enumerate().for_each(copy);
+    let alone = threads == 1 || size_of_val(to) < SHARED_COPY;
+    // If all input is copied and lies without gaps, a cube is one line.
+    let Size { width, height, .. } = operation.input;
+    let whole = alone
+        && operation.placement.mode == Mode::Feature
+        && (operation.pad, shape.every) == ([0; 2], [1; 2])
+        && (shape.line, shape.lines) == (width * shape.channels, height)
+        && (height == 1 || input.view.line == input.view.atom * width);
+    let (line, lines, width) = if whole { (shape.cube(), 1, width * height) } else { (shape.line, shape.lines, width) };
+    let copy = |(number, line): (usize, &mut [T])| {
+        copy_line(isa, operation, shape, input, [number / lines, number % lines, width], line);
+    };
+    if alone {
+        to.chunks_exact_mut(line).enumerate().for_each(copy);
     } else {
-        to.par_chunks_exact_mut(shape.line).enumerate().for_each(copy);
+        to.par_chunks_exact_mut(line).enumerate().for_each(copy);
     }
 }
 
 vectorised! {
-    /// Copies line `number` of all cubes' lines.
-    fn copy_line<T: Element>(operation: &Operation, shape: &Shape, input: &Input<'_>, number: usize, line: &mut [T]) {
+    /// Copies a line: its cube, its number, and the columns of the input's lines.
+    fn copy_line<T: Element>(
+        operation: &Operation,
+        shape: &Shape,
+        input: &Input<'_>,
+        at: [usize; 3],
+        line: &mut [T],
+    ) {
         let pad = T::of(operation.pad_value[1] as u8);
-        let (batch, y) = (number / shape.lines, number % shape.lines * shape.every[1]);
+        let [batch, y, width] = at;
+        let y = y * shape.every[1];
         match y.checked_sub(operation.pad[1]).filter(|&y| y < operation.input.height) {
             None => line.fill(pad),
             Some(y) if operation.placement.mode == Mode::Pixel => {
@@ -223,7 +241,7 @@ vectorised! {
                 }
                 line[length..].fill(pad);
             }
-            Some(y) => copy_feature_line(operation, shape, input, batch, y, line, pad),
+            Some(y) => copy_feature_line(operation, shape, input, [batch, y, width], line, pad),
         }
     }
 }
@@ -233,8 +251,7 @@ fn copy_feature_line<T: Element>(
     operation: &Operation,
     shape: &Shape,
     input: &Input<'_>,
-    batch: usize,
-    y: usize,
+    [batch, y, width]: [usize; 3],
     line: &mut [T],
     pad: T,
 ) {
@@ -244,7 +261,7 @@ fn copy_feature_line<T: Element>(
     // The number of padding columns on the left, the first input column, and the number of input columns.
     let left = operation.pad[0].div_ceil(every).min(columns);
     let first = left * every - operation.pad[0].min(left * every);
-    let inside = operation.input.width.saturating_sub(first).div_ceil(every).min(columns - left);
+    let inside = width.saturating_sub(first).div_ceil(every).min(columns - left);
     line[..left * shape.channels].fill(pad);
     line[(left + inside) * shape.channels..].fill(pad);
     if inside == 0 {

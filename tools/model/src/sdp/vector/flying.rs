@@ -52,8 +52,8 @@ pub(crate) struct Decoded {
     plan: Plan,
     short: Option<Short>,
     walk: Walk,
-    /// Whether all operands are the same for each element, so that the sums of several surfaces can be taken together.
-    takes_units: bool,
+    /// The most lanes that can be taken together: all that repeat, or those of one surface where operands vary by element.
+    most_lanes: usize,
     /// `None` if the output goes to PDP.
     destination: Option<DataCube>,
     isa: Isa,
@@ -87,9 +87,14 @@ impl Decoded {
             Some(Short::Float(fused)) => fused.is_monotonic(),
             _ => !is_float,
         };
-        let by_kernel = |feed: &Feed| matches!(feed, Feed::One(_) | Feed::Memory { per_kernel: true, .. });
-        let takes_units = matches!(short, Some(Short::Int { .. })) && plan.feeds.iter().flatten().all(by_kernel);
-        Ok(flies.then_some(Self { operation, plan, short, walk, takes_units, destination, isa }))
+        let varies = |feed: &Feed| matches!(feed, Feed::Memory { per_kernel: false, .. });
+        let most_lanes = match (plan.feeds.iter().flatten().any(varies), &short) {
+            (_, None | Some(Short::Float(_) | Short::Table(_))) => 0,
+            (true, _) if walk.lines > 1 => 0,
+            (true, _) => operation.lanes,
+            (false, _) => PERIOD,
+        };
+        Ok(flies.then_some(Self { operation, plan, short, walk, most_lanes, destination, isa }))
     }
 }
 
@@ -248,7 +253,7 @@ impl Sink<'_> {
             while done < count {
                 let (at, atoms) = walk.at(position.batch, position.surface, position.first + done, count - done);
                 let mut direct = [&[][..]; SLOTS];
-                if let Err(fault) = walk.load_elements(context, scratch, at, *memory, &mut direct) {
+                if let Err(fault) = walk.load_elements(context, &mut scratch.operands, at, *memory, &mut direct) {
                     return self.fail(sink::Position { first: position.first + done, ..position }, fault);
                 }
                 compute(scratch, &direct, done * lanes..(done + atoms) * lanes);
@@ -286,11 +291,11 @@ impl sink::Sink for Sink<'_> {
     }
 
     fn takes_units(&self, kernels: usize) -> bool {
-        self.flying.decoded.takes_units && PERIOD.is_multiple_of(kernels)
+        kernels <= self.flying.decoded.most_lanes && PERIOD.is_multiple_of(kernels)
     }
 
     fn take_units(&self, position: sink::Position, sums: &[i32], kernels: usize, out: &mut [&mut [u8]], skip: usize) {
-        let Self { context, memory, .. } = self;
+        let Self { flying: OnFlying { decoded: Decoded { walk, .. }, .. }, context, memory, .. } = self;
         let ChunkContext { operation, plan, isa, short: Some(short), .. } = *context else { return };
         let surfaces = position.surface..position.surface + out.len();
         let Ok(bytes) = Walk::kernel_bytes(plan, surfaces, *memory) else {
@@ -310,7 +315,7 @@ impl sink::Sink for Sink<'_> {
             let sums = sums.chunks_exact(sums.len() / units);
             for (unit, (sums, out)) in sums.zip(out.chunks_mut(per_unit)).enumerate() {
                 for ((Lanes(values), feed), bytes) in operands.iter_mut().zip(&plan.feeds).zip(bytes) {
-                    let Some(Feed::Memory { operands, component, prepare, .. }) = feed else { continue };
+                    let Some(Feed::Memory { operands, component, prepare, per_kernel: true }) = feed else { continue };
                     let (values, format) = (&mut values[..PERIOD], format(operands, *component));
                     let bytes = &bytes[unit * kernels * format.bytes * format.components..];
                     let (own, missing) = values.split_at_mut(out.len() * lanes);
@@ -318,7 +323,15 @@ impl sink::Sink for Sink<'_> {
                     missing.fill(0);
                     load::repeat(values, kernels);
                 }
-                let operands = Operands { lanes: &*operands, bytes: &[&[]; SLOTS] };
+                let surface = position.surface + unit * per_unit;
+                let mut direct = [&[][..]; SLOTS];
+                // All elements are in one line where operands vary by element.
+                let (at, _) = walk.at(position.batch, surface, position.first, sums.len() / kernels);
+                if let Err(fault) = walk.load_elements(context, operands, at, *memory, &mut direct) {
+                    self.fail(sink::Position { surface, ..position }, fault);
+                    continue;
+                }
+                let operands = Operands { lanes: &*operands, bytes: &direct };
                 let data = Data::Ints(sums);
                 if let (true, [out]) = (per_unit == 1, &mut *out) {
                     process::process_short(isa, short, &operands, data, &mut out[skip..][..sums.len()]);

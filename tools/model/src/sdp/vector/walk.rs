@@ -180,7 +180,7 @@ impl Walk {
     ) -> Result<(), Fault> {
         let ChunkContext { operation, isa, .. } = *context;
         let mut direct = [&[][..]; SLOTS];
-        self.load_elements(context, scratch, at, memory, &mut direct)?;
+        self.load_elements(context, &mut scratch.operands, at, memory, &mut direct)?;
         let data = self.data(operation, at, input, memory)?;
         data.fetch_next();
         if let (Data::Fp16(bytes), true) = (data, operation.count.nan_input) {
@@ -212,7 +212,7 @@ impl Walk {
     pub(super) fn load_elements<'m>(
         &self,
         context: &ChunkContext,
-        scratch: &mut Scratch,
+        into: &mut [Lanes; SLOTS],
         at: ChunkPosition,
         memory: &'m dyn Memory,
         direct: &mut Direct<'m>,
@@ -229,7 +229,7 @@ impl Walk {
                         direct[slot] = bytes;
                         continue;
                     }
-                    let values = &mut scratch.operands[slot].0[..length];
+                    let values = &mut into[slot].0[..length];
                     let flush = operation.nan_to_zero;
                     process::operand(isa, values, bytes, format(operands, *component), *prepare, flush);
                 }
