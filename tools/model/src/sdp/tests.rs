@@ -349,8 +349,13 @@ pub(super) fn settings() -> Vec<Settings> {
     settings
 }
 
-/// Passes the case's sums to SDP a few at a time, if SDP accepts them so.
-fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Option<Stream>>, Stop>> {
+/// Passes the case's sums to SDP a few at a time, if SDP accepts them so: surface by surface, or in units of that many `kernels`.
+fn fly(
+    settings: Settings,
+    case: &mut Case,
+    seed: u64,
+    kernels: Option<usize>,
+) -> Option<Result<Done<Option<Stream>>, Stop>> {
     let Case { config, rdma, sdp, stream, state, memory, .. } = case;
     let stream = stream.as_ref()?;
     let mut form = stream.form();
@@ -363,7 +368,11 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
     };
     let flying = OnFlying::new(&decoded, state);
     let sink = flying.sink(memory);
+    if kernels.is_some_and(|kernels| kernels < stream.lanes || !sink.takes_units(kernels)) {
+        return None;
+    }
     let bytes = match &stream.samples {
+        Samples::Int(samples) if kernels.is_some() => in_units(&sink, stream, samples, kernels?, seed),
         Samples::Int(samples) => {
             let mut bytes = vec![0; samples.len()];
             for (position, range, begins) in pieces(stream, seed) {
@@ -419,6 +428,40 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
     }))
 }
 
+/// What SDP makes of samples that it takes a few elements at a time, in one to three units of `kernels` kernels.
+fn in_units(sink: &impl Sink<Out = u8>, stream: &Stream, samples: &[i32], kernels: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random::new(!seed | 1);
+    let Stream { lanes, width, height, .. } = *stream;
+    let (surface, per_unit) = (width * height * lanes, kernels / lanes);
+    let mut bytes = vec![0; samples.len()];
+    let cubes = bytes.chunks_mut(surface * stream.surfaces()).zip(samples.chunks(surface * stream.surfaces()));
+    for (batch, (bytes, samples)) in cubes.enumerate() {
+        let most = 1 + word(&mut random) as usize % 3;
+        let parts = bytes.chunks_mut(surface * per_unit * most).zip(samples.chunks(surface * per_unit * most));
+        for (number, (bytes, samples)) in parts.enumerate() {
+            let mut out: Vec<_> = bytes.chunks_mut(surface).collect();
+            let units = out.len().div_ceil(per_unit);
+            let mut first = 0;
+            while first < width * height {
+                let count = (1 + word(&mut random) as usize % 40).min(width * height - first);
+                // Kernels that do not exist have any sum.
+                let mut sums: Vec<_> = (0..units * count * kernels).map(|_| word(&mut random) as i32).collect();
+                for (own, samples) in samples.chunks(surface).enumerate() {
+                    let (unit, place) = (own / per_unit, own % per_unit * lanes);
+                    let samples = samples[first * lanes..].chunks(lanes).take(count);
+                    for (sums, samples) in sums[unit * count * kernels..].chunks_mut(kernels).zip(samples) {
+                        sums[place..place + lanes].copy_from_slice(samples);
+                    }
+                }
+                let position = Position { batch, surface: number * most * per_unit, first, index: 0 };
+                sink.take_units(position, &sums, kernels, &mut out, first * lanes);
+                first += count;
+            }
+        }
+    }
+    bytes
+}
+
 /// The elements of a stream, a few at a time, surface by surface: their positions, their samples, and whether they are the first
 /// of a surface.
 fn pieces(stream: &Stream, seed: u64) -> impl Iterator<Item = (Position, std::ops::Range<usize>, bool)> + '_ {
@@ -462,16 +505,18 @@ fn compare(seed: u64) -> Result<bool, TestCaseError> {
             (Err(expected), Err(given)) => prop_assert_eq!(expected, &given),
             (expected, given) => prop_assert_eq!(expected.is_ok(), given.is_ok()),
         }
-        let mut flown = case.clone();
-        match (&expected, fly(settings, &mut flown, seed)) {
-            (_, None) => {}
-            (Ok(expected), Some(Ok(given))) => {
-                prop_assert_eq!(&expected.status, &given.status);
-                prop_assert_eq!(&expected.output, &given.output);
-                let differs = plain.memory.bytes.iter().zip(&flown.memory.bytes).position(|(a, b)| a != b);
-                prop_assert_eq!(differs, None, "{}, {:?}: first byte that differs, flying", config.name, settings);
+        for kernels in [None, Some(8), Some(16), Some(32)] {
+            let mut flown = case.clone();
+            match (&expected, fly(settings, &mut flown, seed, kernels)) {
+                (_, None) => {}
+                (Ok(expected), Some(Ok(given))) => {
+                    prop_assert_eq!(&expected.status, &given.status);
+                    prop_assert_eq!(&expected.output, &given.output);
+                    let differs = plain.memory.bytes.iter().zip(&flown.memory.bytes).position(|(a, b)| a != b);
+                    prop_assert_eq!(differs, None, "{}, {:?}, {:?}: flying", config.name, settings, kernels);
+                }
+                (expected, Some(given)) => prop_assert_eq!(expected.is_ok(), given.is_ok()),
             }
-            (expected, Some(given)) => prop_assert_eq!(expected.is_ok(), given.is_ok()),
         }
     }
     Ok(expected.is_ok())

@@ -21,7 +21,6 @@ impl Kernel<16> for Avx2 {
     const GROUP: usize = 2;
     const PIXELS: usize = 6;
     const BIAS: i32 = 0;
-    const PARALLEL_MACS: usize = 250_000;
 
     unsafe fn tile(tile: Tile<'_, i16, i16, 16>) {
         // SAFETY: the caller has AVX2, and `tile`'s conditions are the same.

@@ -30,7 +30,6 @@ macro_rules! encoding {
             const GROUP: usize = 4;
             const PIXELS: usize = 6;
             const BIAS: i32 = 128;
-            const PARALLEL_MACS: usize = 500_000;
 
             unsafe fn tile(work: Tile<'_, u8, i8, 16>) {
                 /// # Safety

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use super::super::cbuf::{Input, Weights};
 use super::super::operation::Operation;
 use super::super::reference::deliver;
-use super::kernel::{Kernel, Tile};
+use super::kernel::{Kernel, Tile, PARALLEL};
 use super::parts::{self, Part, PANELS, SURFACES};
 use super::shape::{self, Run, Shape};
 use super::sink::{Position, Sink};
@@ -26,6 +26,9 @@ use nvdla_uapi::isa::Isa;
 
 /// Largest number of sums that are computed before a sink takes them.
 const CHUNK: usize = 4096;
+
+/// The multiplications that take as long as a sink takes for a sum.
+const SINK: usize = 32;
 
 /// Memory for the copied input, its runs and the packed weights, kept between operations.
 #[derive(Debug, Default)]
@@ -59,8 +62,8 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
 ) {
     let InputBuffers { data, runs, weight_cache } = input_buffers;
     let shape = Shape::new(operation, K::GROUP, std::mem::take(runs));
-    let macs = out.len() * shape.depth();
-    let threads = if macs < K::PARALLEL_MACS { 1 } else { keep_awake::threads() };
+    let work = out.len() * (shape.depth() + SINK);
+    let threads = if work < PARALLEL { 1 } else { keep_awake::threads() };
     let data = data.get::<K::Data>(shape.elements(operation));
     shape::copy(isa, operation, &shape, input, data, threads);
     let data = &*data;
@@ -150,7 +153,7 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                     let mut at = x;
                     for tile in first_tile..last_tile {
                         let windows = edge(tile + 1) - at;
-                        let sums = &mut sums[(at - x) * apart..][..(windows - 1) * apart + 1];
+                        let sums = &mut sums[(at - x) * apart..][..=(windows - 1) * apart];
                         let data = &self.data[from + at * shape.step_x..];
                         assert!(data.len() >= (windows - 1) * shape.step_x + reach);
                         let (step, runs) = (shape.step_x, &shape.runs);

@@ -9,8 +9,8 @@ use super::shape::{Element, Run, Shape};
 /// The number of int8 products whose sum always fits 32 bits.
 pub(super) const MAX_DEPTH: usize = (1 << 17) - 1;
 
-/// Smallest number of multiplications for which a second thread is worth its cost, with the fastest instruction sets.
-pub(super) const PARALLEL_MACS: usize = 1_000_000;
+/// Smallest number of multiplications for which a second thread is worth its cost: work of one to four microseconds.
+pub(super) const PARALLEL: usize = 500_000;
 
 /// The work of one call of an inner loop: the sums of some windows with the kernels of a panel.
 #[derive(Debug)]
@@ -60,8 +60,6 @@ pub trait Kernel<const N: usize> {
     const PIXELS: usize;
     /// The amount by which data is stored too high.
     const BIAS: i32;
-    /// Smallest number of multiplications for which a second thread is worth its cost: about six microseconds.
-    const PARALLEL_MACS: usize = PARALLEL_MACS;
 
     /// Computes the sums of the tile's windows with all kernels of the panel.
     ///

@@ -17,7 +17,7 @@ use super::super::cbuf::Input;
 use super::super::operation::{Mode, Operation};
 use super::super::reference::{deliver, Walk};
 use super::super::winograd::poa;
-use super::kernel::{MAX_DEPTH, PARALLEL_MACS};
+use super::kernel::{MAX_DEPTH, PARALLEL};
 use super::parts::{self, Part};
 use super::scratch::Scratch;
 use super::shape::Shape;
@@ -71,7 +71,7 @@ impl Products<'_> {
 pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
     let mut samples = scratch.sums(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / operation.element();
-    let threads = if macs < PARALLEL_MACS { 1 } else { keep_awake::threads() };
+    let threads = if macs < PARALLEL { 1 } else { keep_awake::threads() };
     let walk = Walk { operation, input, weights };
     let limited = if operation.placement.mode == Mode::Winograd {
         let data = transform(&walk);

@@ -77,7 +77,7 @@ pub(super) trait Method: Sync {
 pub(super) struct Portable<M, const LANES: usize>(pub(super) M);
 
 impl<M: Method, const LANES: usize> Lines for Portable<M, LANES> {
-    const PARALLEL: usize = if cfg!(test) { 1 << 8 } else { 1 << 21 };
+    const PARALLEL: usize = if cfg!(test) { 1 << 8 } else { 1 << 17 };
 
     fn line(&self, buffers: &mut LineBuffers, at: OutputLine<'_>, line: &mut [u8]) -> Result<usize, Stop> {
         self.make(&mut buffers.first, at, line)?;

@@ -19,7 +19,7 @@ use super::super::cbuf::Input;
 use super::super::fp16::{self, Accumulators};
 use super::super::operation::{Mode, Operation};
 use super::super::reference::Walk;
-use super::kernel::PARALLEL_MACS;
+use super::kernel::PARALLEL;
 use super::parts::{self, Part};
 use super::scratch::Scratch;
 use crate::limit::is_over;
@@ -75,7 +75,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     copy(operation, [shape.line, shape.lines, shape.channels], input, data, Datum::new);
     let mut samples = scratch.floats(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / 2;
-    let threads = if macs * 16 < PARALLEL_MACS { 1 } else { keep_awake::threads() };
+    let threads = if macs * 16 < PARALLEL { 1 } else { keep_awake::threads() };
     let output = operation.output;
     let feature = operation.placement.mode != Mode::Pixel;
     if feature {
@@ -84,7 +84,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     let lists = feature.then_some(&buffers.lists);
     let work = Fp16Convolution { operation, shape: &shape, input, weights, data, lists, loops: Loops::new(isa) };
     parts::each::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads, 1, &|part| {
-        work.part(part)
+        work.part(part);
     });
     (buffers.steps, buffers.offsets) = (shape.steps, shape.offsets);
     scratch.fp16 = buffers;

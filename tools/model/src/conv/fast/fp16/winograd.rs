@@ -9,7 +9,7 @@ use super::super::super::cbuf::Input;
 use super::super::super::fp16::{is_nan, Accumulators};
 use super::super::super::operation::Operation;
 use super::super::super::reference::Walk;
-use super::super::kernel::PARALLEL_MACS;
+use super::super::kernel::PARALLEL;
 use super::super::parts::{self, Part};
 use super::super::scratch::Scratch;
 use super::loops::Loops;
@@ -43,7 +43,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     let elements = operation.output.width * operation.output.height;
     let mut samples = scratch.floats(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / 2;
-    let threads = if macs * 4 < PARALLEL_MACS { 1 } else { keep_awake::threads() };
+    let threads = if macs * 4 < PARALLEL { 1 } else { keep_awake::threads() };
     let loops = Loops::new(isa);
     parts::each::<f32, KERNELS>(operation, elements, 1, &mut samples, threads, 1, &|part| {
         compute(&walk, &data, loops, part);

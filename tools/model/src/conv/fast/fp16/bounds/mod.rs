@@ -23,7 +23,7 @@ use std::ops::Range;
 use super::super::super::cbuf::{Input, Weights};
 use super::super::super::fp16::is_nan;
 use super::super::super::operation::{Mode, Operation};
-use super::super::kernel::PARALLEL_MACS;
+use super::super::kernel::PARALLEL;
 use super::super::parts::{self, Part};
 use super::super::sink::{Bounds, BoundsSink, Position, MOST_BOUNDS};
 use super::shape::{copy, Shape};
@@ -92,7 +92,7 @@ pub fn run<S: BoundsSink>(
         data.decompose(isa);
         let depth = shape.offsets.len();
         let macs = out.len() * depth;
-        let threads = if macs * super::loops::SLOWER < PARALLEL_MACS { 1 } else { keep_awake::threads() };
+        let threads = if macs * super::loops::SLOWER < PARALLEL { 1 } else { keep_awake::threads() };
         let widest = shape.steps.iter().map(|step| step.offsets.len()).max().unwrap_or(0);
         let reach = runs.iter().map(|run| run.offset + run.length).max().unwrap_or(0);
         let slack = slack(&shape);
