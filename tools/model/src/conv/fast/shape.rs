@@ -207,7 +207,7 @@ pub fn copy<T: Element>(
         && operation.placement.mode == Mode::Feature
         && (operation.pad, shape.every) == ([0; 2], [1; 2])
         && (shape.line, shape.lines) == (width * shape.channels, height)
-        && (height == 1 || input.view.line == input.view.atom * width);
+        && (height == 1 || input.view.line == input.view.atom_offset(0, 0, 0, width));
     let (line, lines, width) = if whole { (shape.cube(), 1, width * height) } else { (shape.line, shape.lines, width) };
     let copy = |(number, line): (usize, &mut [T])| {
         copy_line(isa, operation, shape, input, [number / lines, number % lines, width], line);
