@@ -131,6 +131,8 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
         let joined = shape.height == 1;
         let (rows, width) = if joined { (1, part.lines) } else { (part.lines, shape.width) };
         let tiles = width.div_ceil(K::PIXELS);
+        let (least, larger) = (width / tiles, width % tiles);
+        let edge = |tile: usize| tile * least + tile.min(larger);
         let per_strip = (CHUNK / (panels * N * K::PIXELS)).max(1);
         let strip = buffers.strip.get::<i32>(per_strip * K::PIXELS * N * panels);
         let surface_sums = buffers.surface.get::<i32>(per_strip * K::PIXELS * lanes);
@@ -138,7 +140,6 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
             let (line, before) = if joined { (0, part.line) } else { (part.line + y, 0) };
             let from = batch * shape.cube() + line * shape.step_y + before * shape.step_x;
             for first_tile in (0..tiles).step_by(per_strip) {
-                let edge = |tile: usize| width * tile / tiles;
                 let last_tile = tiles.min(first_tile + per_strip);
                 let (x, end) = (edge(first_tile), edge(last_tile));
                 let strip = &mut strip[..(end - x) * N * panels];
