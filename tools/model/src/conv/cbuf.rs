@@ -397,9 +397,7 @@ fn gather_pixel(
             *line = memory::read(memory, "CDMA", surface.port, address, length)?;
         }
         let start = bytes.len();
-        for _ in 0..operation.pads[0] * components {
-            bytes.extend_from_slice(pad);
-        }
+        append(bytes, pad, operation.pads[0] * components);
         if narrow {
             bytes.truncate(start + operation.pads[0] * components);
         }
@@ -429,11 +427,17 @@ fn gather_pixel(
             bytes.extend((end..padded).map(|at| pad[at % 2]));
         }
         bytes.resize(start + (operation.pads[0] + fetch.width) * components * operation.element(), 0);
-        for _ in 0..operation.pads[1] * components {
-            bytes.extend_from_slice(pad);
-        }
+        append(bytes, pad, operation.pads[1] * components);
     }
     Ok(())
+}
+
+/// Appends an element this many times.
+fn append(bytes: &mut Vec<u8>, element: &[u8], count: usize) {
+    match element {
+        [byte] => bytes.resize(bytes.len() + count, *byte),
+        _ => bytes.extend(element.iter().cycle().take(count * element.len())),
+    }
 }
 
 /// The element for each byte of a component, by channel. Channels with the same offset share one computation.
