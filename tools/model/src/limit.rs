@@ -166,6 +166,10 @@ impl Memory for Limited<'_> {
         self.0.both(read, write)
     }
 
+    fn beside(&mut self, write: Span, work: &mut dyn FnMut(&dyn Memory, &mut [u8])) -> bool {
+        self.0.beside(write, work)
+    }
+
     fn version(&self, span: Span) -> Option<u64> {
         self.0.version(span)
     }

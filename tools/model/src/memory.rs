@@ -57,6 +57,14 @@ pub trait Memory: Sync {
         None
     }
 
+    /// Calls `work` with bytes to write and the memory without them, so that a unit can write its output while it reads.
+    ///
+    /// Returns false, and does not call, if an implementation does not support this, or if the bytes are outside.
+    fn beside(&mut self, write: Span, work: &mut dyn FnMut(&dyn Memory, &mut [u8])) -> bool {
+        let _ = (write, work);
+        false
+    }
+
     /// As [`Memory::read`], for a range of which only some bytes are used. If the answer is `None`, the unit reads only
     /// those bytes.
     fn view(&self, span: Span) -> Option<&[u8]> {

@@ -10,7 +10,7 @@ use nvdla_uapi::isa::Isa;
 use nvdla_uapi::reg::Block;
 
 use crate::limit::{self, Limit};
-use crate::memory::{Memory, Stop};
+use crate::memory::{Memory, Span, Stop};
 use crate::recent::Recent;
 use crate::registers::Registers;
 use crate::stream::Report;
@@ -95,7 +95,7 @@ pub(crate) struct UnitStates {
     pub(crate) sdp: sdp::State,
     pub(crate) cdp: cdp::State,
     /// Convolutions whose sums SDP takes while they are computed.
-    pub(crate) flying: Recent<(conv::Operation, sdp::Decoded), 7>,
+    pub(crate) flying: Recent<(conv::Operation, sdp::Decoded, Option<Span>), 7>,
     /// Registers of the blocks that the operation uses; the others are old.
     pub(crate) registers: [Registers; GROUPED],
     /// BDMA's copies.
@@ -141,27 +141,35 @@ impl UnitStates {
                     // convolution.
                     let decoded = flying.get([cdma, csc, cmac_a, cmac_b, cacc, rdma, points], || {
                         let (convolution, form) = conv::flying_sums(config, &blocks)?;
-                        Some((convolution, sdp::Decoded::new(isa, sdp.like, config, rdma, points, form).ok()??))
+                        let points = sdp::Decoded::new(isa, sdp.like, config, rdma, points, form).ok()??;
+                        let apart = convolution.reads().and_then(|reads| points.apart(&reads));
+                        Some((convolution, points, apart))
                     });
-                    if let Some((convolution, points)) = decoded.as_deref() {
+                    if let Some((convolution, points, apart)) = decoded.as_deref() {
                         let flying = sdp::OnFlying::new(points, sdp);
-                        let shared: &dyn Memory = memory;
-                        let sink = flying.sink(shared);
-                        let done = conv::run_into(conv, convolution, shared, &sink)?;
+                        let mut run = |memory: &dyn Memory, into: Option<&mut [u8]>| {
+                            let sink = flying.sink(memory);
+                            let done = conv::run_into(conv, convolution, memory, &sink, into);
+                            done.map(|done| (done, sink.found()))
+                        };
+                        // Where the output shares no byte with what is read, it needs no copy.
+                        let mut written = None;
+                        let is_written = apart.is_some_and(|span| {
+                            memory.beside(span, &mut |rest, into| written = Some(run(rest, Some(into))))
+                        });
+                        let (done, found) = written.unwrap_or_else(|| run(memory, None))?;
                         status.extend(done.status);
-                        match done.output {
-                            conv::ConvolutionOutput::Bytes(bytes) => {
-                                let found = sink.found();
-                                let done = flying.finish(&found, bytes, memory)?;
+                        sums = done.output;
+                        if sums.is_none() {
+                            let bytes = (!is_written).then(|| conv.bytes(convolution));
+                            let done = flying.finish(&found, bytes, memory)?;
+                            status.extend(done.status);
+                            if let Some((form, bytes)) = done.output.zip(bytes) {
+                                let input = Some(pdp::Input::Bytes(form, bytes));
+                                let done = pdp::run(config, of(Block::PdpRdma), of(Block::Pdp), input, memory)?;
                                 status.extend(done.status);
-                                if let Some(form) = done.output {
-                                    let input = Some(pdp::Input::Bytes(form, bytes));
-                                    let done = pdp::run(config, of(Block::PdpRdma), of(Block::Pdp), input, memory)?;
-                                    status.extend(done.status);
-                                }
-                                return Ok(());
                             }
-                            conv::ConvolutionOutput::Sums(stream) => sums = Some(stream),
+                            return Ok(());
                         }
                     }
                     if sums.is_none() {

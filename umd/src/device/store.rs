@@ -206,6 +206,17 @@ impl Store {
         Some((from.as_ref()?.pages().get(read)?, to.as_mut()?.pages_mut()?.get_mut(write)?))
     }
 
+    /// A range of a buffer to write, and all other bytes.
+    #[cfg(feature = "model")]
+    pub(super) fn beside(&mut self, handle: Handle, range: Range<usize>) -> Option<(&mut [u8], Rest<'_>)> {
+        let own = handle.0 as usize;
+        let (before, rest) = self.buffers.split_at_mut_checked(own)?;
+        let (buffer, after) = rest.split_first_mut()?;
+        let (front, rest) = buffer.as_mut()?.pages_mut()?.split_at_mut_checked(range.start)?;
+        let (bytes, back) = rest.split_at_mut_checked(range.end.checked_sub(range.start)?)?;
+        Some((bytes, Rest { buffers: [before, after], own, front, back, range }))
+    }
+
     /// The pages of a buffer, for those who share them.
     pub(super) fn share(&self, handle: Handle) -> Option<Arc<Pages>> {
         self.get(handle).map(|buffer| Arc::clone(&buffer.pages))
@@ -285,6 +296,46 @@ impl Store {
     pub(super) fn handles(&self) -> Vec<Handle> {
         let present = |(at, buffer): (usize, &Option<Buffer>)| buffer.is_some().then_some(Handle(at as u32));
         self.buffers.iter().enumerate().filter_map(present).collect()
+    }
+}
+
+/// The bytes of a device beside those of one range.
+#[cfg(feature = "model")]
+pub(super) struct Rest<'s> {
+    /// The buffers before and after the one that has the range.
+    buffers: [&'s [Option<Buffer>]; 2],
+    own: usize,
+    /// That buffer's bytes before and after the range.
+    front: &'s [u8],
+    back: &'s [u8],
+    range: Range<usize>,
+}
+
+#[cfg(feature = "model")]
+impl Rest<'_> {
+    /// Bytes of a buffer, if they do not reach into the range.
+    pub(super) fn bytes(&self, handle: Handle, read: Range<usize>) -> Option<&[u8]> {
+        if handle.0 as usize != self.own {
+            return self.buffer(handle)?.pages().get(read);
+        }
+        let end = self.range.end;
+        match read.start.checked_sub(end) {
+            Some(start) => self.back.get(start..read.end.checked_sub(end)?),
+            None => self.front.get(read),
+        }
+    }
+
+    /// The version of a buffer's contents. The buffer with the range has none, because its bytes change.
+    pub(super) fn version(&self, handle: Handle) -> Option<u64> {
+        Some(self.buffer(handle)?.version())
+    }
+
+    fn buffer(&self, handle: Handle) -> Option<&Buffer> {
+        let ([before, after], at) = (self.buffers, handle.0 as usize);
+        match at.checked_sub(self.own) {
+            None => before.get(at)?.as_ref(),
+            Some(behind) => after.get(behind.checked_sub(1)?)?.as_ref(),
+        }
     }
 }
 
@@ -398,5 +449,29 @@ mod tests {
         store.free(a);
         assert_eq!(store.allocate(10).unwrap(), a, "the place is used again");
         assert!(!seen.contains(&versions(&store)[0]));
+    }
+
+    #[cfg(feature = "model")]
+    #[test]
+    fn a_range_is_written_beside_all_other_bytes() {
+        let mut store = Store::new(&NV_SMALL, false);
+        let handles = [1, 2, 3].map(|byte| {
+            let handle = store.allocate(PAGE).unwrap();
+            store.pages_mut(handle).unwrap().fill(byte);
+            handle
+        });
+        let version = store.get(handles[2]).unwrap().version();
+        assert!(store.beside(handles[1], 0..5000).is_none());
+        let (bytes, rest) = store.beside(handles[1], 100..200).unwrap();
+        bytes.fill(9);
+        assert_eq!(rest.bytes(handles[0], 0..4096), Some(&[1; 4096][..]));
+        assert_eq!(rest.bytes(handles[2], 90..210), Some(&[3; 120][..]));
+        assert_eq!((rest.version(handles[2]), rest.version(handles[1])), (Some(version), None));
+        let own = |range| rest.bytes(handles[1], range).map(<[u8]>::len);
+        assert_eq!(
+            [0..100, 200..4096, 0..101, 199..210, 90..210, 4000..4097].map(own),
+            [Some(100), Some(3896), None, None, None, None]
+        );
+        assert_eq!(store.get(handles[1]).unwrap().pages()[95..105], [2, 2, 2, 2, 2, 9, 9, 9, 9, 9]);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nvdla_model::memory::{Memory, Port, Span};
 
-use super::store::Store;
+use super::store::{Rest, Store};
 use super::types::{AddressEntry, Handle};
 
 /// A range of a buffer that a task may access.
@@ -54,19 +54,14 @@ pub(super) fn reach(store: &Store, addresses: &[AddressEntry]) -> Vec<Reach> {
     all
 }
 
-/// The memory of a running task for the model. Each memory interface accesses the buffers behind it.
-pub(super) struct TaskView<'a> {
-    store: &'a mut Store,
+/// The ranges that a task may access.
+struct Places<'a> {
     reach: &'a [Reach],
     /// Index of the range of the last access, in which the next one often is.
     last: AtomicUsize,
 }
 
-impl<'a> TaskView<'a> {
-    pub(super) fn new(store: &'a mut Store, reach: &'a [Reach]) -> Self {
-        Self { store, reach, last: AtomicUsize::new(0) }
-    }
-
+impl Places<'_> {
     fn place(&self, Span { port, address, length }: Span) -> Option<(Handle, Range<usize>)> {
         let mut at = self.last.load(Ordering::Relaxed);
         // Buffers do not overlap.
@@ -80,25 +75,67 @@ impl<'a> TaskView<'a> {
     }
 }
 
+/// The memory of a running task for the model. Each memory interface accesses the buffers behind it.
+pub(super) struct TaskView<'a> {
+    store: &'a mut Store,
+    places: Places<'a>,
+}
+
+impl<'a> TaskView<'a> {
+    pub(super) fn new(store: &'a mut Store, reach: &'a [Reach]) -> Self {
+        Self { store, places: Places { reach, last: AtomicUsize::new(0) } }
+    }
+}
+
 impl Memory for TaskView<'_> {
     fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
-        let (handle, range) = self.place(Span { port, address, length })?;
+        let (handle, range) = self.places.place(Span { port, address, length })?;
         self.store.get(handle)?.pages().get(range)
     }
 
     fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
-        let (handle, range) = self.place(Span { port, address, length })?;
+        let (handle, range) = self.places.place(Span { port, address, length })?;
         self.store.pages_mut(handle)?.get_mut(range)
     }
 
     fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
-        let read = self.place(read)?;
-        let write = self.place(write)?;
+        let read = self.places.place(read)?;
+        let write = self.places.place(write)?;
         self.store.both(read, write)
     }
 
+    fn beside(&mut self, write: Span, work: &mut dyn FnMut(&dyn Memory, &mut [u8])) -> bool {
+        let Self { store, places } = self;
+        let split = places.place(write).and_then(|(handle, range)| store.beside(handle, range));
+        let Some((bytes, rest)) = split else { return false };
+        work(&RestView { rest, places }, bytes);
+        true
+    }
+
     fn version(&self, span: Span) -> Option<u64> {
-        let (handle, _) = self.place(span)?;
+        let (handle, _) = self.places.place(span)?;
         Some(self.store.get(handle)?.version())
+    }
+}
+
+/// A task's memory without the bytes that are being written.
+struct RestView<'a> {
+    rest: Rest<'a>,
+    places: &'a Places<'a>,
+}
+
+impl Memory for RestView<'_> {
+    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        let (handle, range) = self.places.place(Span { port, address, length })?;
+        self.rest.bytes(handle, range)
+    }
+
+    fn write(&mut self, _: Port, _: u64, _: usize) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn version(&self, span: Span) -> Option<u64> {
+        let (handle, _) = self.places.place(span)?;
+        self.rest.version(handle)
     }
 }

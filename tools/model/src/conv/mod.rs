@@ -52,6 +52,11 @@ impl State {
         Self::default()
     }
 
+    /// The output of [`run_into`], in the order of a packed cube.
+    pub(crate) fn bytes(&mut self, operation: &Operation) -> &[u8] {
+        self.scratch.bytes(operation)
+    }
+
     /// Takes back a stream that [`run`] returned, to reuse its memory.
     pub fn recycle(&mut self, stream: Stream) {
         self.scratch.recycle(stream);
@@ -94,35 +99,27 @@ pub(crate) fn flying_sums(config: &Config, blocks: &Blocks<'_>) -> Option<(Opera
     Some((operation, Form { width, height, channels, lanes, batch, is_float, largest }))
 }
 
-/// The result of [`run_into`].
-pub(crate) enum ConvolutionOutput<'s> {
-    /// The bytes that the sink wrote, in the order of a packed cube.
-    Bytes(&'s [u8]),
-    /// The sums, if they could not be passed to the sink.
-    Sums(Stream),
-}
-
-/// Performs an operation of [`flying_sums`]. `sink` takes the sums and converts them to bytes.
-pub(crate) fn run_into<'s>(
-    state: &'s mut State,
+/// Performs an operation of [`flying_sums`]. `sink` takes the sums and converts them to bytes in the order of a packed cube, in `into`
+/// or, without it, in [`State::bytes`]. Returns the sums if they could not be passed to the sink.
+pub(crate) fn run_into(
+    state: &mut State,
     operation: &Operation,
     memory: &dyn Memory,
     sink: &(impl Sink<Out = u8> + BoundsSink<Out = [u8; 2]>),
-) -> Result<Done<ConvolutionOutput<'s>>, Stop> {
+    into: Option<&mut [u8]>,
+) -> Result<Done<Option<Stream>>, Stop> {
     let weights = state.buffer.weights(operation, memory)?;
     let isa = Isa::in_use()?;
     let input = state.buffer.input(isa, operation, memory)?;
     let scratch = &mut state.scratch;
     let mut sums = None;
     if operation.precision != Precision::Fp16 {
-        fast::bytes(scratch, isa, operation, &input, &weights, sink);
-    } else if !fast::fp16_bytes(scratch, isa, operation, &input, &weights, sink) {
+        fast::bytes(scratch, isa, operation, &input, &weights, sink, into);
+    } else if !fast::fp16_bytes(scratch, isa, operation, &input, &weights, sink, into) {
         sums = Some(fast::run(scratch, isa, operation, &input, &weights).0);
     }
     state.buffer.release(operation, input, weights);
-    let status = report(state, 0);
-    let output = sums.map_or_else(|| ConvolutionOutput::Bytes(state.scratch.bytes(operation)), ConvolutionOutput::Sums);
-    Ok(Done { output, status })
+    Ok(Done { output: sums, status: report(state, 0) })
 }
 
 /// The status registers' new values.

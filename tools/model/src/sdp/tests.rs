@@ -415,7 +415,7 @@ fn fly(
         }
     };
     let found = sink.found();
-    Some(flying.finish(&found, &bytes, memory).map(|Done { output, status }| {
+    Some(flying.finish(&found, Some(&bytes), memory).map(|Done { output, status }| {
         let stream = |form: Form| Stream {
             width: form.width,
             height: form.height,

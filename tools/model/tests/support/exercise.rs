@@ -23,14 +23,17 @@ const MEMORY: usize = 1 << 16;
 const BASE: u64 = 0x10_0000;
 
 /// Two small memories.
-struct Small {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Small {
     bytes: [Vec<u8>; 2],
+    /// How often bytes were given to write beside the others; `None` for a memory that does not.
+    pub(crate) beside: Option<usize>,
 }
 
 impl Small {
-    fn new() -> Self {
+    fn new(beside: Option<usize>) -> Self {
         let one: Vec<u8> = (0..MEMORY).map(|at| ((at * 37) >> 3) as u8).collect();
-        Self { bytes: [one.clone(), one] }
+        Self { bytes: [one.clone(), one], beside }
     }
 
     fn range(address: u64, length: usize) -> Option<std::ops::Range<usize>> {
@@ -59,6 +62,20 @@ impl Memory for Small {
             (Port::Secondary, Port::Primary) => Some((secondary.get(from?)?, primary.get_mut(to?)?)),
         }
     }
+
+    fn beside(&mut self, write: Span, work: &mut dyn FnMut(&dyn Memory, &mut [u8])) -> bool {
+        let (Some(count), Some(range)) = (&mut self.beside, Self::range(write.address, write.length)) else {
+            return false;
+        };
+        *count += 1;
+        // The others do not see what is written, and the written bytes are zero for them.
+        let mut rest = self.clone();
+        let mut bytes = rest.bytes[write.port as usize][range.clone()].to_vec();
+        rest.bytes[write.port as usize][range.clone()].fill(0);
+        work(&rest, &mut bytes);
+        self.bytes[write.port as usize][range].copy_from_slice(&bytes);
+        true
+    }
 }
 
 /// The result of [`play`].
@@ -70,16 +87,26 @@ pub(crate) struct Outcome {
     pub(crate) stops: Vec<Stop>,
 }
 
-/// Plays `bytes` as accesses to a fresh device of that configuration.
+/// Plays `bytes` as accesses to a fresh device of that configuration. The result must be the same whether units can write their
+/// output while they read or not.
 pub(crate) fn play(config: &'static Config, bytes: &[u8]) -> Outcome {
+    let [(outcome, memory), (other, after)] = [Some(0), None].map(|beside| play_in(config, bytes, beside));
+    assert_eq!(outcome, other);
+    // An operation that stops may have written a part of its output.
+    assert!(memory.bytes == after.bytes || !outcome.stops.is_empty(), "the order of reads and writes matters");
+    outcome
+}
+
+/// Plays `bytes`, and returns also the memory after it, which writes `beside` others unless it is `None`.
+pub(crate) fn play_in(config: &'static Config, bytes: &[u8], beside: Option<usize>) -> (Outcome, Small) {
     let mut driver = Driver {
         model: Model::new(config),
-        memory: Small::new(),
+        memory: Small::new(beside),
         bytes: bytes.iter().copied(),
         outcome: Outcome::default(),
     };
     while driver.step().is_some() {}
-    driver.outcome
+    (driver.outcome, driver.memory)
 }
 
 struct Driver<'b> {

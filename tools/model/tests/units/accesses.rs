@@ -3,9 +3,10 @@
 //! The model under random register accesses.
 
 use nvdla_uapi::config::{Config, NV_FULL};
+use nvdla_uapi::reg::{sdp, Block};
 use proptest::prelude::*;
 
-use crate::exercise::{play, Outcome, UNITS};
+use crate::exercise::{play, play_in, Outcome, UNITS};
 
 #[test]
 fn every_program_runs_on_every_configuration_that_has_its_unit() {
@@ -21,6 +22,20 @@ fn every_program_runs_on_every_configuration_that_has_its_unit() {
             assert_eq!(outcome, expected, "{} unit {unit}", config.name);
         }
     }
+}
+
+/// A convolution writes its output while it reads, where both share no byte, and after it has read everything, where they do.
+#[test]
+fn outputs_over_the_input_or_the_weights_are_written_last() {
+    let registers = Block::Sdp.registers();
+    let address = registers.iter().position(|described| described.register == sdp::D_DST_BASE_ADDR_LOW).unwrap();
+    let mut beside = 0;
+    for place in 0..250 {
+        let bytes = [0, 0xff, Block::Sdp as u8, address as u8, 0, place, 7];
+        assert_eq!(play(&NV_FULL, &bytes).runs, 1);
+        beside += play_in(&NV_FULL, &bytes, Some(0)).1.beside.unwrap();
+    }
+    assert!((200..250).contains(&beside), "{beside} of 250");
 }
 
 proptest! {

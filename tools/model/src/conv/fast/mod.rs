@@ -107,7 +107,7 @@ fn sums<S: Sink>(
     }
 }
 
-/// Passes the sums of an operation that [`is_fast`] to `sink`, which converts them to [`Scratch::bytes`].
+/// Passes the sums of an operation that [`is_fast`] to `sink`, which converts them to bytes in `into` or [`Scratch::bytes`].
 pub fn bytes<S: Sink<Out = u8>>(
     scratch: &mut Scratch,
     isa: Isa,
@@ -115,12 +115,14 @@ pub fn bytes<S: Sink<Out = u8>>(
     input: &Input<'_>,
     weights: &Weights<'_>,
     sink: &S,
+    into: Option<&mut [u8]>,
 ) {
     let Scratch { input: buffers, bytes, .. } = scratch;
-    sums(buffers, isa, operation, input, weights, sink, bytes.get::<u8>(operation.sums()));
+    let out = into.unwrap_or_else(|| bytes.get::<u8>(operation.sums()));
+    sums(buffers, isa, operation, input, weights, sink, out);
 }
 
-/// Passes bounds of the sums of an operation that [`fp16::bounds::suits`] to `sink`, which converts them to fp16 in
+/// Passes bounds of the sums of an operation that [`fp16::bounds::suits`] to `sink`, which converts them to fp16 in `into` or
 /// [`Scratch::bytes`]. Returns false if the sums themselves are needed.
 pub fn fp16_bytes<S: BoundsSink<Out = [u8; 2]>>(
     scratch: &mut Scratch,
@@ -129,7 +131,9 @@ pub fn fp16_bytes<S: BoundsSink<Out = [u8; 2]>>(
     input: &Input<'_>,
     weights: &Weights<'_>,
     sink: &S,
+    into: Option<&mut [u8]>,
 ) -> bool {
     let Scratch { fp16: buffers, bytes, .. } = scratch;
-    fp16::bounds::run(buffers, isa, operation, input, weights, sink, bytes.get::<[u8; 2]>(operation.sums()))
+    let out = into.map_or_else(|| bytes.get(operation.sums()), |into| into.as_chunks_mut().0);
+    fp16::bounds::run(buffers, isa, operation, input, weights, sink, out)
 }

@@ -262,6 +262,32 @@ impl Operation {
             .map_err(|error| Stop::unsupported("CDMA", error.to_string()))
     }
 
+    /// The addresses of all bytes that CDMA reads: those of the input's planes, of the weights, of their mask and of the group sizes.
+    pub(crate) fn reads(&self) -> Option<[Range<u64>; 5]> {
+        let Self { surface: Surface { address: [first, second], .. }, weights, .. } = self;
+        let bytes = match self.placement.mode {
+            Mode::Feature | Mode::Winograd => [self.cubes().ok()?.span(), 0],
+            Mode::Pixel => {
+                let image = self.image().ok()?;
+                [0, 1].map(|plane| image.span(plane))
+            }
+        };
+        let sizes = if weights.mask.is_some() { 4 * self.kernels as u64 } else { 0 };
+        let (mask, of_mask) = weights.mask.unwrap_or_default();
+        let all = [
+            (*first, bytes[0]),
+            (*second, bytes[1]),
+            (weights.address, weights.bytes as u64),
+            (mask, of_mask as u64),
+            (weights.sizes, sizes),
+        ];
+        let mut ranges = all.map(|_| 0..0);
+        for (range, (start, bytes)) in ranges.iter_mut().zip(all) {
+            *range = start..start.checked_add(bytes)?;
+        }
+        Some(ranges)
+    }
+
     /// Number of accumulators, including lanes without a kernel.
     pub fn sums(&self) -> usize {
         let Size { width, height, channels } = self.output;

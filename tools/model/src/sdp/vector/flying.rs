@@ -2,8 +2,8 @@
 
 //! SDP connected to a convolution: it takes sums, or bounds of fp16 sums, while they are in the first-level cache.
 //!
-//! The output is written to memory after all of it is computed. So neither the convolution nor SDP reads bytes that the operation
-//! has written, even if the output overlaps the input or the operands.
+//! The output is written to memory after all of it is computed, unless it shares no byte with the input and the operands. So neither
+//! the convolution nor SDP reads bytes that the operation has written.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -11,10 +11,10 @@ use std::sync::Mutex;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::isa::Isa;
-use nvdla_uapi::layout::feature::{Atoms, Cube};
+use nvdla_uapi::layout::feature::{Atoms, Cube, View};
 use nvdla_uapi::reg::values::Precision;
 
-use super::super::operation::{DataCube, Destination, Operation};
+use super::super::operation::{DataCube, Destination, OperandSurface, Operation};
 use super::super::state::State;
 use super::super::tally::Tally;
 use super::addresses::{feature_bytes_mut, format, ChunkPosition};
@@ -32,7 +32,7 @@ use super::walk::{emit, Walk};
 use crate::conv::fast::sink::{self, MOST_BOUNDS};
 use crate::like::Like;
 use crate::lut::Tables;
-use crate::memory::{Fault, Memory, Stop};
+use crate::memory::{Fault, Memory, Span, Stop};
 use crate::registers::Registers;
 use crate::stream::{Done, Form};
 use crate::threads::share;
@@ -98,6 +98,32 @@ impl Decoded {
     }
 }
 
+impl Decoded {
+    /// The output, if it is written to memory without a gap and shares no byte with `others` and with the operands in memory.
+    pub(crate) fn apart(&self, others: &[Range<u64>]) -> Option<Span> {
+        let Self { operation, plan, destination, .. } = self;
+        let DataCube { port, base: address, layout } = (*destination)?;
+        let Operation { width, height, surfaces, batch, .. } = *operation;
+        let length = View::packed(surfaces, height, width, layout.atoms().bytes()).span(batch);
+        let output = address..address.checked_add(length as u64)?;
+        let is_outside = |range: &Range<u64>| range.end <= output.start || output.end <= range.start;
+        let operands = plan.feeds.iter().flatten().all(|feed| match feed {
+            Feed::One(_) => true,
+            Feed::Memory { operands: OperandSurface { base, layout, .. }, .. } => {
+                base.checked_add(layout.span()).is_some_and(|end| is_outside(&(*base..end)))
+            }
+        });
+        let suits = is_one_range(&layout, batch) && operands && others.iter().all(is_outside);
+        suits.then_some(Span { port, address, length })
+    }
+}
+
+/// Whether the cubes have no gap.
+fn is_one_range(cube: &Cube, batch: usize) -> bool {
+    // A cube of one line is packed, whatever its surface stride is.
+    cube.is_packed() && (batch == 1 || cube.cube_stride() == cube.span())
+}
+
 /// An operation on sums that arrive a few at a time.
 pub(crate) struct OnFlying<'s> {
     decoded: &'s Decoded,
@@ -145,17 +171,11 @@ impl<'s> OnFlying<'s> {
         Sink { flying: self, context: self.context(), memory, found: Mutex::default() }
     }
 
-    /// Whether the output has no gap.
-    fn is_one_range(&self, cube: &Cube) -> bool {
-        // A cube of one line is packed, whatever its surface stride is.
-        cube.is_packed() && (self.decoded.operation.batch == 1 || cube.cube_stride() == cube.span())
-    }
-
-    /// Writes the output, and returns the counters, and the form of an output that goes to PDP instead.
+    /// Writes the output, unless it is written already, and returns the counters, and the form of an output that goes to PDP instead.
     pub(crate) fn finish(
         &self,
         found: &Found,
-        bytes: &[u8],
+        bytes: Option<&[u8]>,
         memory: &mut dyn Memory,
     ) -> Result<Done<Option<Form>>, Stop> {
         if let Some((_, fault)) = found.fault {
@@ -169,9 +189,10 @@ impl<'s> OnFlying<'s> {
             return Ok(Done { output: Some(form), status });
         };
         let done = Done { output: None, status };
+        let Some(bytes) = bytes else { return Ok(done) };
         let Walk { surfaces, lines, atoms, .. } = *walk;
         let line_bytes = destination.layout.atoms().span(atoms);
-        if self.is_one_range(&destination.layout) {
+        if is_one_range(&destination.layout, operation.batch) {
             if let Some(into) = memory.write(destination.port, destination.base, bytes.len()) {
                 share::copy(bytes, into);
                 return Ok(done);
