@@ -81,6 +81,19 @@ pub trait Memory: Sync {
     }
 }
 
+/// A memory without a byte.
+pub(crate) struct NoMemory;
+
+impl Memory for NoMemory {
+    fn read(&self, _: Port, _: u64, _: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn write(&mut self, _: Port, _: u64, _: usize) -> Option<&mut [u8]> {
+        None
+    }
+}
+
 /// A range of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {

@@ -29,7 +29,7 @@ use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{pdp, pdp_rdma, Block};
 
 use crate::cube::Placed;
-use crate::memory::{Memory, Stop};
+use crate::memory::{Memory, NoMemory, Stop};
 use crate::num::convert::fp32_to_fp16;
 use crate::registers::Registers;
 use crate::stream::{Done, Form, Samples, Stream};
@@ -72,6 +72,9 @@ fn run_with(
     perform(isa, config, rdma, registers, input, memory, fast::pool)
 }
 
+/// Writes lines of a part's output: surface and first line, bytes.
+type EmitPart<'e> = dyn FnMut(&mut dyn Memory, &Part, [usize; 2], &[u8]) -> Result<(), Stop> + 'e;
+
 /// Pools one part. Returns the number of NaNs.
 type Pool = fn(&Setup, &Part, &Source, &mut dyn Memory, &mut Emit) -> Result<usize, Stop>;
 
@@ -105,14 +108,37 @@ fn perform(
     let last = parts.part(parts.count - 1)?;
     let size = [last.output + last.axis.output, setup.vertical.output, channels];
     let destination = Placed::new(UNIT, config, setup.precision, size, (port, address), strides)?;
-    let mut nans = 0;
-    for part in 0..parts.count {
-        let part = parts.part(part)?;
-        let line = setup.atoms.span(part.axis.output);
-        nans += pool(&setup, &part, &source, memory, &mut |memory, surface, y, lines| {
-            Ok(destination.write_lines(memory, surface, [y, part.output], line, lines)?)
-        })?;
-    }
+    let each = |source: &Source, memory: &mut dyn Memory, emit: &mut EmitPart| -> Result<usize, Stop> {
+        let mut nans = 0;
+        for part in 0..parts.count {
+            let part = parts.part(part)?;
+            nans += pool(&setup, &part, source, memory, &mut |memory, surface, y, lines| {
+                emit(memory, &part, [surface, y], lines)
+            })?;
+        }
+        Ok(nans)
+    };
+    let line = |part: &Part| setup.atoms.span(part.axis.output);
+    let spans = match &source {
+        Source::Memory(cube) => cube.all().zip(destination.all()),
+        Source::Packed { .. } => None,
+    };
+    // If neither cube has a gap and they share no byte, memory is asked once and not for each line.
+    let nans = if let Some((input, output)) = spans.and_then(|(read, write)| memory.both(read, write)) {
+        let view =
+            View::packed(setup.surfaces, setup.vertical.input, last.input + last.axis.input, setup.atoms.bytes());
+        let source = Source::Packed { bytes: Cow::Borrowed(input), view };
+        each(&source, &mut NoMemory, &mut |_, part, [surface, y], lines| {
+            for (atoms, y) in lines.chunks_exact(line(part)).zip(y..) {
+                output[destination.within(surface, [y, part.output], part.axis.output)].copy_from_slice(atoms);
+            }
+            Ok(())
+        })
+    } else {
+        each(&source, memory, &mut |memory, part, [surface, y], lines| {
+            Ok(destination.write_lines(memory, surface, [y, part.output], line(part), lines)?)
+        })
+    }?;
     // The input counters exist, but the hardware project's model clears them after the input has passed.
     let status = [
         (Block::Pdp, pdp::D_INF_INPUT_NUM, 0),
