@@ -25,11 +25,17 @@ impl Kernel<32> for Avx512 {
     type Weight = i8;
     const GROUP: usize = 4;
     const PIXELS: usize = 14;
+    const TWO_LINES: bool = true;
     const BIAS: i32 = 128;
 
     unsafe fn tile(tile: Tile<'_, u8, i8, 32>) {
         // SAFETY: the caller has AVX-512 VNNI, and `tile`'s conditions are the same.
-        unsafe { by_pixels!(tile: 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
+        unsafe {
+            if tile.lines == 2 {
+                return by_pixels!(tile in lines 2: 1 2 3 4 5 6 7);
+            }
+            by_pixels!(tile in lines 1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+        }
     }
 
     unsafe fn pack(
@@ -163,15 +169,15 @@ fn sum(panel: &[i8], start: &mut [i32; 32]) {
 }
 
 /// # Safety
-/// As [`Kernel::tile`] for `M` pixels.
+/// As [`Kernel::tile`] for `M` pixels in each of `LINES` lines.
 #[target_feature(enable = "avx512f,avx512vnni")]
-unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 32>) {
+unsafe fn tile<const M: usize, const LINES: usize>(tile: Tile<'_, u8, i8, 32>) {
     // SAFETY: as this function's.
     unsafe {
         if tile.kernels > 16 {
-            columns::<M, 2>(tile);
+            columns::<M, LINES, 2>(tile);
         } else {
-            columns::<M, 1>(tile);
+            columns::<M, LINES, 1>(tile);
         }
     }
 }
@@ -179,11 +185,11 @@ unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 32>) {
 /// The sums with the first 16 or 32 kernels. The others keep their initial values.
 ///
 /// # Safety
-/// As [`Kernel::tile`] for `M` pixels. `COLUMNS` is 1 or 2.
+/// As [`Kernel::tile`] for `M` pixels in each of `LINES` lines. `COLUMNS` is 1 or 2.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
-unsafe fn columns<const M: usize, const COLUMNS: usize>(tile: Tile<'_, u8, i8, 32>) {
-    let Tile { data, step, runs, panel, start, sums, apart, .. } = tile;
+unsafe fn columns<const M: usize, const LINES: usize, const COLUMNS: usize>(tile: Tile<'_, u8, i8, 32>) {
+    let Tile { data, step, line, runs, panel, start, sums, apart, .. } = tile;
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
     // SAFETY: `start` has 32 values.
@@ -191,7 +197,7 @@ unsafe fn columns<const M: usize, const COLUMNS: usize>(tile: Tile<'_, u8, i8, 3
         let start = start.as_ptr().cast::<__m512i>();
         (_mm512_loadu_si512(start), _mm512_loadu_si512(start.add(1)))
     };
-    let mut acc = [[low, high]; M];
+    let mut acc = [[[low, high]; M]; LINES];
     for run in runs {
         // SAFETY: the caller checked that every window's runs lie in `data`, and that the panel has 128 weights for
         // every four elements of the runs.
@@ -203,11 +209,14 @@ unsafe fn columns<const M: usize, const COLUMNS: usize>(tile: Tile<'_, u8, i8, 3
                 // The next panel is adjacent. An address after the last panel is prefetched, but not read.
                 _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD).cast());
                 _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD + 64).cast());
-                for (m, acc) in acc.iter_mut().enumerate() {
-                    let four = _mm512_set1_epi32(at.add(m * step).cast::<i32>().read_unaligned());
-                    acc[0] = _mm512_dpbusd_epi32(acc[0], four, w0);
-                    if COLUMNS == 2 {
-                        acc[1] = _mm512_dpbusd_epi32(acc[1], four, w1);
+                for (l, acc) in acc.iter_mut().enumerate() {
+                    let at = at.add(l * line);
+                    for (m, acc) in acc.iter_mut().enumerate() {
+                        let four = _mm512_set1_epi32(at.add(m * step).cast::<i32>().read_unaligned());
+                        acc[0] = _mm512_dpbusd_epi32(acc[0], four, w0);
+                        if COLUMNS == 2 {
+                            acc[1] = _mm512_dpbusd_epi32(acc[1], four, w1);
+                        }
                     }
                 }
                 at = at.add(4);
@@ -215,7 +224,7 @@ unsafe fn columns<const M: usize, const COLUMNS: usize>(tile: Tile<'_, u8, i8, 3
             }
         }
     }
-    for (m, acc) in acc.iter().enumerate() {
+    for (m, acc) in acc.as_flattened().iter().enumerate() {
         let Some(sums) = sums.get_mut(m * apart) else { return };
         // SAFETY: `sums` has 32 values.
         unsafe {

@@ -136,30 +136,34 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
         let per_strip = (CHUNK / (panels * N * K::PIXELS)).max(1);
         let strip = buffers.strip.get::<i32>(per_strip * K::PIXELS * N * panels);
         let surface_sums = buffers.surface.get::<i32>(per_strip * K::PIXELS * lanes);
-        for y in 0..rows {
+        // Two short lines make one tile.
+        let most_lines = if K::TWO_LINES && !joined && 2 * width <= K::PIXELS { 2 } else { 1 };
+        for y in (0..rows).step_by(most_lines) {
+            let lines = most_lines.min(rows - y);
             let (line, before) = if joined { (0, part.line) } else { (part.line + y, 0) };
             let from = batch * shape.cube() + line * shape.step_y + before * shape.step_x;
             for first_tile in (0..tiles).step_by(per_strip) {
                 let last_tile = tiles.min(first_tile + per_strip);
                 let (x, end) = (edge(first_tile), edge(last_tile));
-                let strip = &mut strip[..(end - x) * N * panels];
+                let pixels = (end - x) * lines;
+                let strip = &mut strip[..pixels * N * panels];
                 if is_over(strip.len() * depth) {
                     return;
                 }
                 for (panel, weights) in packed.weights.chunks_exact(depth * N).enumerate() {
                     let kernels = operation.kernels.saturating_sub(kernel + panel * N);
                     // The sums of a unit follow one another.
-                    let first = panel / apart * (end - x) * apart + panel % apart;
+                    let first = panel / apart * pixels * apart + panel % apart;
                     let sums = &mut strip.as_chunks_mut::<N>().0[first..];
                     let mut at = x;
                     for tile in first_tile..last_tile {
                         let windows = edge(tile + 1) - at;
-                        let sums = &mut sums[(at - x) * apart..][..=(windows - 1) * apart];
+                        let sums = &mut sums[(at - x) * apart..][..=(windows * lines - 1) * apart];
                         let data = &self.data[from + at * shape.step_x..];
-                        assert!(data.len() >= (windows - 1) * shape.step_x + reach);
-                        let (step, runs) = (shape.step_x, &shape.runs);
+                        assert!(data.len() >= (lines - 1) * shape.step_y + (windows - 1) * shape.step_x + reach);
+                        let (step, line, runs) = (shape.step_x, shape.step_y, &shape.runs);
                         let (panel, start) = (weights, &packed.starts[panel]);
-                        let tile = Tile { data, step, runs, panel, start, kernels, windows, sums, apart };
+                        let tile = Tile { data, step, line, runs, panel, start, kernels, windows, lines, sums, apart };
                         // SAFETY: `run` chose an instruction set that the machine has. The lengths of data and weights
                         // are checked. A tile has 1 to `PIXELS` pixels. The lengths of runs are multiples of the group.
                         unsafe { K::tile(tile) };
@@ -172,7 +176,7 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                     }
                 }
                 let strip = &*strip;
-                let (own, pixels) = (y * width + x, end - x);
+                let own = y * width + x;
                 let element = (line * shape.width) + before + x;
                 if by_units {
                     self.sink.take_units(position(0, element), strip, unit, part.surfaces(), own * lanes);

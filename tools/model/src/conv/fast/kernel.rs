@@ -17,8 +17,10 @@ pub(super) const PARALLEL: usize = 500_000;
 pub struct Tile<'t, D, W, const N: usize> {
     /// The copied input from the first window on.
     pub data: &'t [D],
-    /// Elements from one window to the next.
+    /// Elements from one window to the next in a line.
     pub step: usize,
+    /// Elements from the windows of one line to those of the next.
+    pub line: usize,
     /// The runs of data that a window reads.
     pub runs: &'t [Run],
     /// The weights.
@@ -27,8 +29,10 @@ pub struct Tile<'t, D, W, const N: usize> {
     pub start: &'t [i32; N],
     /// The number of the panel's kernels that exist. The weights of the others are zero, and so are their initial sums.
     pub kernels: usize,
-    /// The number of windows.
+    /// The number of windows per line.
     pub windows: usize,
+    /// The number of lines: 1, or 2 with [`Kernel::TWO_LINES`].
+    pub lines: usize,
     /// The results: one array of sums per window, and arrays of other panels between them.
     pub sums: &'t mut [[i32; N]],
     /// The distance between the arrays of two windows.
@@ -45,6 +49,12 @@ macro_rules! by_pixels {
             _ => {}
         }
     };
+    ($tile:ident in lines $lines:literal: $($count:literal)+) => {
+        match $tile.windows {
+            $($count => tile::<$count, $lines>($tile),)+
+            _ => {}
+        }
+    };
 }
 pub(super) use by_pixels;
 
@@ -58,13 +68,15 @@ pub trait Kernel<const N: usize> {
     const GROUP: usize;
     /// Largest number of pixels per tile.
     const PIXELS: usize;
+    /// Whether a tile may have two lines.
+    const TWO_LINES: bool = false;
     /// The amount by which data is stored too high.
     const BIAS: i32;
 
     /// Computes the sums of the tile's windows with all kernels of the panel.
     ///
     /// # Safety
-    /// The machine has the instructions. The tile has 1 to `PIXELS` windows, and all runs of all windows lie in its
+    /// The machine has the instructions. The tile has 1 to `PIXELS` windows in all its lines, and all runs of all windows lie in its
     /// data. The panel has `N` weights per element of the runs. The lengths of the runs are multiples of `GROUP`.
     unsafe fn tile(tile: Tile<'_, Self::Data, Self::Weight, N>);
 
