@@ -97,6 +97,11 @@ fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name
             !matches!(format, PixelFormat::FEATURE | PixelFormat::FEATURE_X8)
         })
         .collect();
+    for (memory, &id) in loadable.outputs().zip(&net.outputs) {
+        let tensor = loadable.tensor(memory.tensor_desc_id()).unwrap();
+        let shape = [tensor.c(), tensor.h(), tensor.w()].map(|extent| extent as u32);
+        assert_eq!(shape, net.tensors[id].shape, "{name} on {}: \"{}\"", config.name, net.tensors[id].name);
+    }
     let races = races(&loadable).unwrap();
     assert!(races.pairs.is_empty(), "{name} on {}: {:?}", config.name, races.pairs);
     let mut session = Session::new(loadable, model_or_rtl(config)).unwrap();
@@ -2086,4 +2091,25 @@ fn quantized_graphs_keep_their_limits() {
     let median = losses.get(losses.len() / 2).copied().unwrap_or(0.0);
     println!("{elements} elements compared, {limited} outputs with limits, a median of {median:.1} dB: {losses:.0?}");
     assert!(median > 20.0, "a median of {median} dB");
+}
+
+/// An output that takes a part of what is joined in its last atom has the channels that it takes.
+#[test]
+fn an_output_has_the_channels_that_it_takes() {
+    let head = |length: usize, [_, height, width]: [usize; 3]| Op::Slice {
+        starts: vec![0; 4],
+        steps: vec![1; 4],
+        lengths: vec![1, length, height, width],
+    };
+    for (channels, length) in [(8, 13), (16, 29), (32, 41)] {
+        let input = [channels, 6, 7];
+        exact_and_near(input, |builder, data| {
+            let made = builder.convolution_1x1(data, channels).unwrap();
+            let pool =
+                Pool { padding: Padding { top: 1, left: 1, bottom: 1, right: 1 }, ..Pool::new(PoolKind::Max, [3; 2]) };
+            let pooled = builder.add(Op::Pool(pool), &[made]).unwrap();
+            let joined = builder.add(Op::Concat { axis: 1 }, &[made, pooled]).unwrap();
+            builder.add(head(length, input), &[joined]).unwrap()
+        });
+    }
 }

@@ -142,6 +142,9 @@ impl Lowering<'_> {
                 let lines = feature::View { cube: 0, surface: surface as usize, ..Default::default() };
                 let surfaces = own.surfaces(atoms.filled(channels as usize));
                 let size = narrow(lines.atom_offset(0, surfaces, 0, 0) as u64)?;
+                // What is joined into an output may have more channels in its last atom than the output takes of it.
+                let own = if place == Storage::Pool { None } else { self.placed.maps.get(&root) };
+                let channels = own.map_or(channels, |map| map.extent);
                 (Format::Feature, channels, line_stride, surface_stride, size)
             };
             self.program.buffers.push(Buffer {
