@@ -395,8 +395,16 @@ impl<'a> Emitter<'a> {
                 output_scale: emu::Single(operation.output_scale.to_bits()),
             };
             operation_bytes.extend(descriptor.to_bytes());
-            for cube in [&operation.source, &operation.target] {
-                buffer_bytes.extend(self.emulated_buffer(operation.step, cube)?.to_bytes());
+            let mut buffers = [
+                self.emulated_buffer(operation.step, &operation.source)?,
+                self.emulated_buffer(operation.step, &operation.target)?,
+            ];
+            // Where pixels of the one became lines, those of the other, which is in half precision, do, too.
+            if buffers[0].width != buffers[1].width {
+                buffers = buffers.map(as_lines);
+            }
+            for buffer in buffers {
+                buffer_bytes.extend(buffer.to_bytes());
             }
         }
         let network = emu::Network {
@@ -476,6 +484,17 @@ fn halved(buffer: emu::Buffer) -> Option<emu::Buffer> {
     let lines = channels <= 8 && (height == 1 || u64::from(line_stride) == packed_line);
     let surface_stride = u32::try_from(packed_surface).ok()?;
     lines.then_some(emu::Buffer { width: 1, height: pixels, line_stride: HALVED_ATOM, surface_stride, ..buffer })
+}
+
+/// A buffer of adjacent lines with a line for each pixel.
+fn as_lines(buffer: emu::Buffer) -> emu::Buffer {
+    let emu::Buffer { width, height, line_stride, .. } = buffer;
+    match width.checked_mul(height) {
+        Some(pixels) if line_stride % u32::from(width) == 0 => {
+            emu::Buffer { width: 1, height: pixels, line_stride: line_stride / u32::from(width), ..buffer }
+        }
+        _ => buffer,
+    }
 }
 
 /// The number of an input or output.
