@@ -274,6 +274,29 @@ impl Graph {
         Ok(output)
     }
 
+    /// Makes a tensor an output of a name. A tensor that has a name which the user knows, because it is an input or an output already,
+    /// keeps it; the output is then a copy.
+    pub fn add_output(&mut self, id: TensorId, name: &str) -> Result<(), String> {
+        let known = self.producer(id).is_none() || self.outputs.contains(&id);
+        let id = if known && self.tensor(id).name != name {
+            let nothing = Op::Unary(Unary::Clip(f32::NEG_INFINITY, f32::INFINITY));
+            let quantization = self.tensor(id).quantization.clone();
+            let copy = self.add(name, nothing, &[id], name)?;
+            self.tensors[copy.0].quantization = quantization;
+            copy
+        } else {
+            id
+        };
+        if let Some(other) = self.find(name).filter(|&other| other != id) {
+            self.tensors[other.0].name = format!("{name}'");
+        }
+        if !known {
+            name.clone_into(&mut self.tensors[id.0].name);
+        }
+        self.outputs.push(id);
+        Ok(())
+    }
+
     /// Checks the properties that [`Graph::add`] ensures, for a graph that a pass has changed: each node comes after the nodes
     /// that compute its inputs, every shape is the one that its operator gives, and a tensor has at most one origin.
     pub fn check(&self) -> Result<(), String> {

@@ -196,10 +196,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
     for name in names {
         let blob = reader.blobs.get(name).copied().flatten();
         let id = blob.ok_or_else(|| malformed(format!("no layer writes the output {name:?}")))?.id;
-        if reader.graph.producer(id).is_some() && !reader.graph.outputs.contains(&id) {
-            reader.graph.tensors[id.0].name = name.to_owned();
-        }
-        reader.graph.outputs.push(id);
+        reader.graph.add_output(id, name).map_err(malformed)?;
     }
     if reader.graph.outputs.is_empty() {
         return Err(malformed("the model has no outputs".to_owned()));

@@ -214,12 +214,8 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
             Some(_) => return Err(malformed(format!("the output {name:?} does not depend on the inputs"))),
             None => return Err(malformed(format!("no node computes the output {name:?}"))),
         };
-        let graph = &mut reader.graph;
         // A node that was removed (Identity, Dropout) may have had the output's name.
-        if graph.producer(id).is_some() && !graph.outputs.contains(&id) {
-            graph.tensors[id.0].name.clone_from(name);
-        }
-        graph.outputs.push(id);
+        reader.graph.add_output(id, name).map_err(malformed)?;
     }
     if reader.graph.outputs.is_empty() {
         return Err(malformed("the model has no outputs".to_owned()));

@@ -414,6 +414,25 @@ fn limits_may_be_computed() {
     assert!(conv.iter().zip(&y).all(|(conv, y)| (y + conv.abs()).abs() < 1e-6), "{y:?}");
 }
 
+/// An output that another output or an input already is keeps its own name, in either order.
+#[test]
+fn outputs_of_the_same_values_have_their_names() {
+    for names in [["same", "conv", "given"], ["conv", "given", "same"]] {
+        let nodes = vec![node("Identity", &["conv"], "same"), node("Identity", &["x"], "given")];
+        let mut model = model(nodes, vec![], names[0]);
+        let ends = &mut model.graph.as_mut().unwrap().output;
+        ends.extend(names[1..].iter().map(|name| value(name, &[])));
+        let graph = reads(&model).unwrap();
+        let found: Vec<_> = graph.outputs.iter().map(|&id| graph.tensor(id).name.as_str()).collect();
+        assert_eq!(found, names);
+        assert_eq!(graph.tensor(graph.inputs[0]).name, "x");
+        let x: Vec<f32> = (0..32u8).map(f32::from).collect();
+        let outputs = float::run(&graph, std::slice::from_ref(&x), &mut |_, _| {}).unwrap();
+        let by_name = |name: &str| &outputs[names.iter().position(|&of| of == name).unwrap()];
+        assert_eq!((by_name("given"), by_name("same")), (&x, by_name("conv")));
+    }
+}
+
 /// The numbers are ONNX Runtime's, for the elements 0 to 15 of a tensor of 4 x 4.
 #[test]
 fn resizes_crop_a_region() {

@@ -131,15 +131,7 @@ impl Reader<'_> {
         };
         let id = self.ordered(name, &value, false)?.id;
         // An operator that adds no node may have had the output's name.
-        if self.graph.producer(id).is_some() && !self.graph.outputs.contains(&id) {
-            let taken = self.graph.find(name).filter(|&other| other != id);
-            if let Some(other) = taken {
-                self.graph.tensors[other.0].name = format!("{name}'");
-            }
-            self.graph.tensors[id.0].name.clone_from(name);
-        }
-        self.graph.outputs.push(id);
-        Ok(())
+        self.graph.add_output(id, name)
     }
 
     /// The names of the tensors that operators compute and that operators with unknown results read.
