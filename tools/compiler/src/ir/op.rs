@@ -244,6 +244,9 @@ pub enum Coordinates {
     Asymmetric,
     /// x * (input size - 1) / (output size - 1)
     AlignCorners,
+    /// As [`Self::HalfPixel`], and the middles of input and output are at the same place, also where the size of the output is no
+    /// whole number before it is rounded.
+    HalfPixelSymmetric,
     /// first + x * step
     Linear {
         /// The first coordinate of lines and of columns.

@@ -29,6 +29,11 @@ impl Resize {
                 Coordinates::TensorFlowHalfPixel => (x + 0.5) / scale,
                 Coordinates::Asymmetric => x / scale,
                 Coordinates::AlignCorners => x * last / (out - 1) as f32,
+                // The order of the operations is ONNX's: a coordinate in the middle of two elements is exactly there.
+                Coordinates::HalfPixelSymmetric => {
+                    let extent = size as f32;
+                    extent / 2.0 * (1.0 - out as f32 / (extent * scale)) + (x + 0.5) / scale - 0.5
+                }
                 Coordinates::Linear { first, step } => first[axis] + x * step[axis],
             }
         };

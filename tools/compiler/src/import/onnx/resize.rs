@@ -77,14 +77,7 @@ impl Reader {
         let coordinates = n.text("coordinate_transformation_mode", if old { "asymmetric" } else { "half_pixel" });
         let coordinates = match coordinates.as_str() {
             "half_pixel" => Coordinates::HalfPixel,
-            "half_pixel_symmetric" => {
-                // The middles are at the same place, also where the size is no whole number before it is rounded.
-                let first = |axis: usize| {
-                    let (extent, scale) = (extent(axis) as f32, scales[axis]);
-                    extent / 2.0 * (1.0 - size[axis] as f32 / (extent * scale)) + 0.5 / scale - 0.5
-                };
-                Coordinates::Linear { first: [0, 1].map(first), step: scales.map(|scale| 1.0 / scale) }
-            }
+            "half_pixel_symmetric" => Coordinates::HalfPixelSymmetric,
             "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
             "asymmetric" => Coordinates::Asymmetric,
             "tf_half_pixel_for_nn" if matches!(mode, ResizeMode::Nearest(_)) => Coordinates::TensorFlowHalfPixel,

@@ -433,6 +433,32 @@ fn outputs_of_the_same_values_have_their_names() {
     }
 }
 
+/// A coordinate in the middle of two elements is exactly there. The numbers are ONNX Runtime's.
+#[test]
+fn resizes_round_the_middle_of_two_elements_as_others_do() {
+    let text = |name: &str, s: &str| proto::Attribute {
+        name: name.into(),
+        s: s.to_owned().into(),
+        ..proto::Attribute::default()
+    };
+    let mut resize = node("Resize", &["conv", "", "scales"], "y");
+    resize.attribute = vec![text("mode", "nearest"), text("coordinate_transformation_mode", "half_pixel_symmetric")];
+    for (scale, expected) in [
+        (1.5, &[0, 0, 1, 2, 2, 3, 4, 4, 5, 6, 6, 7, 8, 8, 9, 10, 10, 11, 12, 12, 13, 14, 14, 15][..]),
+        (0.75, &[0, 1, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15]),
+    ] {
+        let constants = vec![tensor("scales", &[4], &[1.0, 1.0, 1.0, scale])];
+        let mut model = model(vec![resize.clone()], constants, "y");
+        let graph = model.graph.as_mut().unwrap();
+        graph.input = vec![value("x", &[1, 2, 1, 16])];
+        graph.initializer[0] = tensor("w", &[3, 2, 1, 1], &[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        let x = (0..32u8).map(f32::from).collect();
+        let found = float::run(&reads(&model).unwrap(), &[x], &mut |_, _| {}).unwrap().remove(0);
+        let expected: Vec<f32> = expected.iter().map(|&at: &u8| f32::from(at)).collect();
+        assert_eq!(found[..expected.len()], expected, "scale {scale}");
+    }
+}
+
 /// The numbers are ONNX Runtime's, for the elements 0 to 15 of a tensor of 4 x 4.
 #[test]
 fn resizes_crop_a_region() {
