@@ -2129,3 +2129,28 @@ fn a_softmax_of_pixels_runs_where_atoms_are_halves() {
         check(&compiled, config, &mut Random::new(4), "a softmax of pixels");
     }
 }
+
+/// Quotients of two tensors, also where the processor computes the reciprocals.
+#[test]
+fn quotients_of_two_tensors_are_exact() {
+    for channels in [1, 6] {
+        for config in Config::ALL {
+            let mut builder = Builder::new("quotient", 5);
+            let data = builder.graph.input("data", &[1, 6, 5, 7]).unwrap();
+            let a = builder.convolution_1x1(data, 6).unwrap();
+            let b = builder.convolution_1x1(data, channels).unwrap();
+            let positive = builder.add(Op::Unary(Unary::Clip(0.5, 4.0)), &[b]).unwrap();
+            let quotient = builder.add(Op::Binary(Binary::Div), &[a, positive]).unwrap();
+            builder.graph.outputs.push(quotient);
+            let mut ranges = ranges(&builder.graph);
+            ranges.set(positive, Range::of(0.5, 4.0));
+            let compiled = compile(&builder.graph, &ranges, &Options::new(config)).unwrap();
+            check(&compiled, config, &mut Random::new(6), "a quotient");
+            // Without samples the limits say that the divisor is not near 0.
+            if *config == NV_FULL {
+                let decibels = fp16_decibels(&builder.graph, 9);
+                assert!(decibels > 45.0, "{decibels} dB in fp16");
+            }
+        }
+    }
+}

@@ -173,14 +173,24 @@ impl Builder<'_> {
     /// the half of a step that this takes on average.
     fn power(&mut self, node: &ir::Node, unary: Unary, exponent: f32) -> Result<(), String> {
         self.is_small(node.inputs[0].0, unary)?;
-        let means = self.ranges.means(node.output).map(|means| &means.values);
-        let mean = means.map_or(0.0, |means| means.iter().sum::<f32>() / means.len() as f32);
-        let factor = match self.net.tensors[node.output.0].range {
+        let power = self.power_of_mean(exponent, self.mean(node.output), node.output.0);
+        self.simple(node, Kind::Power(power), Vec::new());
+        Ok(())
+    }
+
+    /// The mean of a tensor on the samples, or 0.
+    fn mean(&self, id: ir::TensorId) -> f32 {
+        let means = self.ranges.means(id).map(|means| &means.values);
+        means.map_or(0.0, |means| means.iter().sum::<f32>() / means.len() as f32)
+    }
+
+    /// A power whose results are a tensor with this mean.
+    fn power_of_mean(&self, exponent: f32, mean: f32, output: TensorId) -> Power {
+        let factor = match self.net.tensors[output].range {
             Some(range) if mean > range.scale => (1.0 + range.scale / 2.0 / mean).powf(1.0 / exponent),
             _ => 1.0,
         };
-        self.simple(node, Kind::Power(Power { exponent, factor }), Vec::new());
-        Ok(())
+        Power { exponent, factor }
     }
 
     /// A softmax over two channels in int8: see [`HALVES`].
@@ -367,7 +377,17 @@ impl Builder<'_> {
                     (Binary::Min, _) if values.len() == 1 => PostOp::Most(values[0]),
                     (Binary::Pow, false) if values[..] == [1.0] => PostOp::Affine(vec![1.0], vec![0.0]),
                     (Binary::Pow, false) if values[..] == [2.0] => PostOp::With(Combine::Mul, data.0),
-                    _ => return Err(format!("{} with these constants", node.op.name())),
+                    _ => {
+                        let given: Vec<_> = values.iter().take(4).map(f32::to_string).collect();
+                        let more = if values.len() > 4 { ", …" } else { "" };
+                        let what = if reversed { "the first operand" } else { "the second operand" };
+                        return Err(format!(
+                            "{what} is a constant of {} ({}{more}), and {} is computed with one number only",
+                            values.len(),
+                            given.join(", "),
+                            node.op.name()
+                        ));
+                    }
                 };
                 if let PostOp::Affine(scale, shift) = &post {
                     if scale.iter().chain(shift).any(|value| !value.is_finite()) {
@@ -430,10 +450,8 @@ impl Builder<'_> {
                         self.step(node, Kind::Copy, &[own], add, node.output.0);
                         return Ok(());
                     }
-                    Binary::Div if self.config.sdp_lut && self.config.sdp_ew => {
-                        return self.quotient(node, a, b);
-                    }
-                    _ => return Err("the hardware has no such operation of two tensors".to_owned()),
+                    Binary::Div => return self.quotient(node, a, b),
+                    Binary::Pow => return Err("the hardware has no such operation of two tensors".to_owned()),
                 };
                 self.step(node, Kind::Copy, &[own], vec![PostOp::With(combine, other)], node.output.0);
             }
@@ -478,14 +496,24 @@ impl Builder<'_> {
 
     /// a / b, computed as a times the reciprocal of b.
     fn quotient(&mut self, node: &ir::Node, a: TensorId, b: TensorId) -> Result<(), String> {
-        let Tensor { name, shape, range, .. } = self.net.tensors[b].clone();
-        let range = range
-            .filter(|range| range.min > 0.0 || range.max < 0.0)
-            .ok_or("a division by a tensor whose values may be near 0, unless samples show that they are not")?;
-        let inverse = Some(Range::of(1.0 / range.max, 1.0 / range.min));
+        let Tensor { name, shape, .. } = self.net.tensors[b].clone();
+        let [low, high] = self.range_of(node.inputs[1]);
+        if low <= 0.0 && high >= 0.0 {
+            return Err(
+                "a division by a tensor whose values may be near 0, unless samples show that they are not".to_owned()
+            );
+        }
+        let inverse = Some(Range::of(1.0 / high, 1.0 / low));
         let inverse = self.net.tensor(format!("{name} reciprocal"), shape, inverse);
-        let table = PostOp::Table(Unary::Reciprocal.into(), range.min, range.max);
-        self.step(node, Kind::Copy, &[b], vec![table], inverse);
+        if self.config.sdp_lut && self.config.sdp_ew {
+            let table = PostOp::Table(Unary::Reciprocal.into(), low, high);
+            self.step(node, Kind::Copy, &[b], vec![table], inverse);
+        } else {
+            self.is_small(b, Unary::Reciprocal)?;
+            // The mean of the reciprocals is not measured; that of the divisors is near to it.
+            let power = self.power_of_mean(-1.0, self.mean(node.inputs[1]).recip(), inverse);
+            self.step(node, Kind::Power(power), &[b], Vec::new(), inverse);
+        }
         let whole = self.net.tensors[a].shape == self.net.tensors[node.output.0].shape;
         let (own, other) = if whole { (a, inverse) } else { (inverse, a) };
         self.step(node, Kind::Copy, &[own], vec![PostOp::With(Combine::Mul, other)], node.output.0);
