@@ -2127,6 +2127,16 @@ fn a_softmax_of_pixels_runs_where_atoms_are_halves() {
         let config = &NV_MEDIUM_512;
         let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
         check(&compiled, config, &mut Random::new(4), "a softmax of pixels");
+        // Of a part of a tensor, whose lines are not adjacent.
+        let part = Op::Slice { starts: vec![0; 4], steps: vec![1; 4], lengths: vec![1, channels, height, width] };
+        let mut builder = Builder::new("softmax of a part", 3);
+        let data = builder.graph.input("data", &[1, channels, height + 1, width + 2]).unwrap();
+        let made = builder.convolution_1x1(data, channels).unwrap();
+        let part = builder.add(part, &[made]).unwrap();
+        let shares = builder.add(Op::Softmax { axis: 1 }, &[part]).unwrap();
+        builder.graph.outputs.extend([shares, made]);
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
+        check(&compiled, config, &mut Random::new(4), "a softmax of a part");
     }
 }
 

@@ -10,6 +10,8 @@ use nvdla_uapi::reg::{cdma, csc, pdp, rbk};
 use crate::error::Error;
 use crate::options::Options;
 
+/// The size of atoms for which the emulator has no format.
+pub(crate) const HALVED_ATOM: u32 = 16;
 /// The arguments of a table if nothing is known of them.
 pub(crate) const UNKNOWN: [f32; 2] = [-16.0, 16.0];
 /// The most factors of a matrix by which elements are moved.

@@ -27,9 +27,7 @@ use crate::schedule::order::Order;
 use crate::schedule::program::{
     Base, Buffer, Constant, Cube, Emulated, Format, Operation, Program, Storage, Task as Lowered, Unit,
 };
-
-/// The size of atoms for which the emulator has no format.
-const HALVED_ATOM: u32 = 16;
+use crate::target::HALVED_ATOM;
 
 /// Version of the descriptors, as blobs carry it.
 const DLA_VERSION: Version = Version([desc::Version::CURRENT.major, desc::Version::CURRENT.minor, 3]);
@@ -401,7 +399,12 @@ impl<'a> Emitter<'a> {
             ];
             // Where pixels of the one became lines, those of the other, which is in half precision, do, too.
             if buffers[0].width != buffers[1].width {
-                buffers = buffers.map(as_lines);
+                buffers =
+                    buffers.map(|buffer| if buffer.format == emu::Format::Fp16 { as_lines(buffer) } else { buffer });
+            }
+            if buffers[0].width != buffers[1].width {
+                let reason = "its pixels are lines for the emulator, and those of its results are not".to_owned();
+                return Err(Error::unsupported(&self.program.steps[operation.step].tensor, reason));
             }
             for buffer in buffers {
                 buffer_bytes.extend(buffer.to_bytes());
@@ -479,6 +482,10 @@ fn halved(buffer: emu::Buffer) -> Option<emu::Buffer> {
     if pixels == 1 && (u32::from(channels) <= HALVED_ATOM || surface_stride == HALVED_ATOM) {
         return Some(emu::Buffer { line_stride: 8, surface_stride: 8, ..buffer });
     }
+    // Each pixel is a line already.
+    if width == 1 && channels <= 8 {
+        return Some(buffer);
+    }
     let atoms = Atoms::new(HALVED_ATOM, Precision::Int8).ok()?;
     let [packed_line, packed_surface] = atoms.packed_strides(width.into(), height.into());
     let lines = channels <= 8 && (height == 1 || u64::from(line_stride) == packed_line);
@@ -486,12 +493,14 @@ fn halved(buffer: emu::Buffer) -> Option<emu::Buffer> {
     lines.then_some(emu::Buffer { width: 1, height: pixels, line_stride: HALVED_ATOM, surface_stride, ..buffer })
 }
 
-/// A buffer of adjacent lines with a line for each pixel.
+/// A buffer in half precision, whose atoms have 32 bytes, with a line for each pixel, if its lines are adjacent.
 fn as_lines(buffer: emu::Buffer) -> emu::Buffer {
     let emu::Buffer { width, height, line_stride, .. } = buffer;
-    match width.checked_mul(height) {
-        Some(pixels) if line_stride % u32::from(width) == 0 => {
-            emu::Buffer { width: 1, height: pixels, line_stride: line_stride / u32::from(width), ..buffer }
+    let (Ok(atoms), Some(pixels)) = (Atoms::new(32, Precision::Fp16), width.checked_mul(height)) else { return buffer };
+    let [of_lines, of_pixels] = [width, 1].map(|width| atoms.packed_strides(width.into(), height.into())[0]);
+    match u32::try_from(of_pixels) {
+        Ok(stride) if u64::from(line_stride) == of_lines => {
+            emu::Buffer { width: 1, height: pixels, line_stride: stride, ..buffer }
         }
         _ => buffer,
     }

@@ -22,7 +22,7 @@ use nvdla_uapi::reg::values::Precision;
 use crate::error::Error;
 use crate::ir;
 use crate::net::step::{Convolution, Kind, Net, PostOp, Step, TensorId};
-use crate::target::{LARGEST_EXTENT, LARGEST_KERNEL};
+use crate::target::{HALVED_ATOM, LARGEST_EXTENT, LARGEST_KERNEL};
 
 /// The physical channels of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,6 +233,13 @@ impl Placer<'_> {
         one(tensor) && !one(root) && self.map(tensor).extent > elements
     }
 
+    /// Whether the lines of a tensor are not adjacent, on a configuration where the emulator reads the pixels of a tensor as lines.
+    fn is_apart(&self, tensor: TensorId) -> bool {
+        let root = follow(&self.aliases, tensor, |_, _| true);
+        let [own, whole] = [tensor, root].map(|id| self.net.tensors[id].shape);
+        self.config.memory_atomic == HALVED_ATOM && own[1] > 1 && own[2] > 1 && own[1..] != whole[1..]
+    }
+
     /// A copy of a tensor with another map.
     fn remapped(&mut self, tensor: TensorId, map: Map) -> TensorId {
         let copy = self.net.like(tensor);
@@ -286,7 +293,7 @@ impl Placer<'_> {
                     Map::dense(self.net.tensors[step.output].shape[0])
                 }
                 Kind::Softmax(_) | Kind::Power(_) => {
-                    if !self.map(step.inputs[0]).is_dense() {
+                    if !self.map(step.inputs[0]).is_dense() || self.is_apart(step.inputs[0]) {
                         let channels = self.net.tensors[step.inputs[0]].shape[0];
                         step.inputs[0] = self.remapped(step.inputs[0], Map::dense(channels));
                     }
