@@ -50,12 +50,13 @@ impl fmt::Display for Problem {
 
 impl Error for Problem {}
 
-pub(crate) fn of_file(path: &Path) -> impl FnOnce(io::Error) -> Problem + '_ {
-    move |error| Problem(ErrorKind::File, format!("{}: {error}", path.display()))
+/// "cannot read FILE", and the reason.
+pub(crate) fn cannot<'p>(verb: &'p str, path: &'p Path) -> impl FnOnce(io::Error) -> Problem + 'p {
+    move |error| Problem(ErrorKind::File, format!("cannot {verb} {}: {error}", path.display()))
 }
 
 pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Problem> {
-    files::write(path, bytes).map_err(of_file(path))
+    files::write(path, bytes).map_err(cannot("write", path))
 }
 
 fn granularity(arguments: &Arguments) -> Granularity {
@@ -124,7 +125,7 @@ pub(crate) fn compiler(arguments: &Arguments) -> Result<Compiler, Box<dyn Error>
         compiler = compiler.preprocess(preprocess);
     }
     if let Some(path) = &arguments.calibtable {
-        compiler = compiler.table(table::open(path).map_err(of_file(path))?);
+        compiler = compiler.table(table::open(path).map_err(cannot("read", path))?);
     }
     Ok(compiler)
 }

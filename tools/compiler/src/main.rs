@@ -31,7 +31,7 @@ use nvdla_compiler::suggest::tried;
 use nvdla_runtime::files::{self, Clash, Names};
 use nvdla_runtime::{program, ErrorKind};
 
-use command::{argument, compiler, of_file, print, write, Problem};
+use command::{argument, cannot, compiler, print, write, Problem};
 use evaluation::TooFew;
 
 /// The files of the report's folder, without the outputs of --evaluate.
@@ -81,10 +81,10 @@ fn names(arguments: &Arguments, model: &Path, others: &[PathBuf]) -> Result<Name
             names.writes("a file of --report", folder.join(file))?;
             written.push(folder.join(file));
         }
-        fs::create_dir_all(folder).map_err(of_file(folder))?;
+        fs::create_dir_all(folder).map_err(cannot("make the folder", folder))?;
     }
     for path in written {
-        files::check_writable(&path).map_err(of_file(&path))?;
+        files::check_writable(&path).map_err(cannot("write", &path))?;
     }
     Ok(names)
 }
@@ -108,10 +108,10 @@ fn divide(arguments: &Arguments, path: &Path, options: &Options) -> Result<(), B
     }
     let folder = arguments.output.as_deref().ok_or(argument("no output is given"))?;
     let mut names = model_names(arguments, path)?;
-    fs::create_dir_all(folder).map_err(of_file(folder))?;
+    fs::create_dir_all(folder).map_err(cannot("make the folder", folder))?;
     for file in DIVISION.map(|file| folder.join(file)) {
         names.writes("a file of --output", &file)?;
-        files::check_writable(&file).map_err(of_file(&file))?;
+        files::check_writable(&file).map_err(cannot("write", &file))?;
     }
     let survey = partition::survey(path, options)?;
     let limits =
@@ -163,6 +163,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         Options { shapes, inputs: arguments.inputs.clone(), outputs: arguments.outputs.clone(), ..Options::default() };
     if arguments.output.is_none() && !arguments.check {
         return Err(argument("no output is given (--output)").into());
+    }
+    if arguments.output.as_deref().is_some_and(|output| output.as_os_str() == "-") {
+        return Err(argument("--output - is no file, and the loadable is not written to the standard output").into());
     }
     if arguments.partition {
         return divide(arguments, path, &options);

@@ -88,14 +88,19 @@ fn mistakes_are_explained() {
     let compile = |more: &[&str]| error(&[&[&model[..], "-o", "none.nvdla", "--config", "nv_small"], more].concat());
     assert!(compile(&[]).contains("int8 needs the range of each activation"));
     assert!(compile(&["--precision", "fp16"]).contains("nv_small has no Fp16"));
-    assert!(compile(&["--calibrate", "/none/there"]).contains("/none/there"));
-    assert!(compile(&["--calibtable", "/none/there"]).contains("/none/there"));
+    assert!(compile(&["--calibrate", "/none/there"]).contains("cannot read the samples of /none/there"));
+    assert!(compile(&["--calibtable", "/none/there"]).contains("cannot read /none/there"));
     assert!(compile(&["--outputs", "nothing"]).contains("nothing"));
     let scales = example("lenet.scales.json");
     assert!(compile(&["--calibtable", &scales, "--sram", "64K"]).contains("nv_small has no memory interface for SRAM"));
     for size in ["64Q", "K", "", "1.5M", "99999999999999999999M"] {
         assert!(compile(&["--sram", size]).contains("is not a number of bytes, such as 65536, 512K or 1M"), "{size}");
     }
+    let scaled = |output: &str| error(&[&model, "-o", output, "--config", "nv_small", "--calibtable", &scales]);
+    assert!(scaled("/none/there").contains("cannot write /none/there"));
+    assert!(scaled("-").contains("--output - is no file"));
+    let none = error(&["/none/there.onnx", "-o", "none.nvdla", "--config", "nv_small"]);
+    assert!(none.contains("cannot read /none/there.onnx: No such file"), "{none}");
     let other = error(&[&example("README.md"), "-o", "none.nvdla", "--config", "nv_small"]);
     assert!(other.contains("the extension is none of .onnx, .tflite, .param"), "{other}");
 }

@@ -29,7 +29,8 @@ pub fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// As [`list`], of a folder that may have none.
 pub(crate) fn found(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let failed = |error: std::io::Error| Error::Sample(format!("{}: {error}", folder.display()));
+    let failed =
+        |error: std::io::Error| Error::Sample(format!("cannot read the samples of {}: {error}", folder.display()));
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();

@@ -30,6 +30,6 @@ pub enum Failure {
     #[error(transparent)]
     Nodes(#[from] Unreadable),
     /// Another file of the network cannot be read.
-    #[error("{}", .0.display())]
+    #[error("cannot read {}", .0.display())]
     File(PathBuf, #[source] std::io::Error),
 }

@@ -18,7 +18,7 @@ use crate::simplify::{simplify_ends, Reshaped};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
-    #[error("{}", .0.display())]
+    #[error("cannot read {}", .0.display())]
     File(PathBuf, #[source] std::io::Error),
     /// The process cannot compute: it was forked after its parent has computed, or cannot start threads.
     #[error("{}", .0.display())]
