@@ -91,6 +91,10 @@ unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Result<Option
 
 /// Borrows elements of the caller.
 unsafe fn slice<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
+    // An empty vector of C++ has no elements, and may have no pointer.
+    if count == 0 {
+        return Ok(&[]);
+    }
     check(pointer, what)?;
     if count > isize::MAX as usize / size_of::<T>() {
         return Err(Failure::argument(format!("{what} cannot have {count} elements")));
@@ -439,10 +443,7 @@ pub unsafe extern "C" fn nvdla_context_output_f32(
 unsafe fn copy<T: Copy>(from: &[T], to: *mut T, count: usize) -> Result<(), Failure> {
     check(to, "the pointer for the result")?;
     if count != from.len() {
-        return Err(Failure::argument(format!(
-            "the output has {} elements, the caller's memory has space for {count}",
-            from.len()
-        )));
+        return Err(Failure::argument(format!("the output has {} elements, and {count} were asked for", from.len())));
     }
     // SAFETY: the caller passes memory of its own with space for `count` elements.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, count) };

@@ -32,6 +32,15 @@ int main(int argc, char **argv) {
         std::ifstream file(argv[1], std::ios::binary);
         const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
         const auto network = nvdla::Network::fromMemory(bytes, argv[3]);
+        try {
+            network.context().setInputBytes(0, {});
+            return 7;
+        } catch (const nvdla::Error &error) {
+            if (std::strstr(error.what(), "bytes, 0 were given") == nullptr) {
+                std::cerr << error.what() << '\n';
+                return 8;
+            }
+        }
         {
             // The output's memory through a descriptor, which stays valid without its context.
             auto context = network.context();
