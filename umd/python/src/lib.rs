@@ -27,7 +27,7 @@ use nvdla_runtime::operations::{self, NetworkOperation};
 use nvdla_runtime::session::{self, Direction, RunOptions, SubmitOptions, TensorInfo};
 use nvdla_runtime::Cancel;
 use nvdla_uapi::reg::values::Precision;
-use pyo3::exceptions::PyTimeoutError;
+use pyo3::exceptions::{PyTimeoutError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -239,10 +239,23 @@ struct Context {
 }
 
 /// A tensor's name or number. Negative numbers count from the end.
-#[derive(FromPyObject)]
 enum Which {
     Index(isize),
     Name(String),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Which {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(index) = object.extract() {
+            return Ok(Self::Index(index));
+        }
+        object.extract().map(Self::Name).map_err(|_| {
+            let given = object.repr().map_or_else(|_| object.get_type().to_string(), |text| text.to_string());
+            PyTypeError::new_err(format!("a tensor is given by its number or its name, not {given}"))
+        })
+    }
 }
 
 impl Which {

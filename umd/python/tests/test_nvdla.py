@@ -9,6 +9,7 @@ import copy
 import multiprocessing
 import os
 import pickle
+import re
 import select
 import signal
 import tempfile
@@ -378,6 +379,12 @@ class Tests(unittest.TestCase):
         for part in parts:
             self.assertIn(part, str(caught.exception))
         self.assertNotIn("--", str(caught.exception), "options of a program")
+
+    def test_what_names_no_tensor_is_refused(self) -> None:
+        for which in (None, 1.5, 10**30):
+            wrong: Any = which
+            with self.assertRaisesRegex(TypeError, f"by its number or its name, not {re.escape(repr(which))}$"):
+                self.context.output(wrong)
 
     def test_what_is_no_number_is_refused(self) -> None:
         zeros = np.zeros((1, 1, 28, 28))
