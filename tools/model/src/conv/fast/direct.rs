@@ -133,19 +133,22 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
         let tiles = width.div_ceil(K::PIXELS);
         let (least, larger) = (width / tiles, width % tiles);
         let edge = |tile: usize| tile * least + tile.min(larger);
-        let per_strip = (CHUNK / (panels * N * K::PIXELS)).max(1);
-        let strip = buffers.strip.get::<i32>(per_strip * K::PIXELS * N * panels);
-        let surface_sums = buffers.surface.get::<i32>(per_strip * K::PIXELS * lanes);
+        // A strip has some tiles of a line, or several short lines.
+        let strip_lines = if joined { 1 } else { (CHUNK / (width * N * panels)).max(1) };
+        let per_strip = if strip_lines > 1 { tiles } else { (CHUNK / (panels * N * K::PIXELS)).max(1) };
+        let most_pixels = (per_strip * K::PIXELS).max(strip_lines * width);
+        let strip = buffers.strip.get::<i32>(most_pixels * N * panels);
+        let surface_sums = buffers.surface.get::<i32>(most_pixels * lanes);
         // Two short lines make one tile.
-        let most_lines = if K::TWO_LINES && !joined && 2 * width <= K::PIXELS { 2 } else { 1 };
-        for y in (0..rows).step_by(most_lines) {
-            let lines = most_lines.min(rows - y);
+        let tile_lines = if K::TWO_LINES && !joined && 2 * width <= K::PIXELS { 2 } else { 1 };
+        for y in (0..rows).step_by(strip_lines) {
+            let strip_lines = strip_lines.min(rows - y);
             let (line, before) = if joined { (0, part.line) } else { (part.line + y, 0) };
             let from = batch * shape.cube() + line * shape.step_y + before * shape.step_x;
             for first_tile in (0..tiles).step_by(per_strip) {
                 let last_tile = tiles.min(first_tile + per_strip);
                 let (x, end) = (edge(first_tile), edge(last_tile));
-                let pixels = (end - x) * lines;
+                let pixels = (end - x) * strip_lines;
                 let strip = &mut strip[..pixels * N * panels];
                 if is_over(strip.len() * depth) {
                     return;
@@ -154,20 +157,26 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                     let kernels = operation.kernels.saturating_sub(kernel + panel * N);
                     // The sums of a unit follow one another.
                     let first = panel / apart * pixels * apart + panel % apart;
-                    let sums = &mut strip.as_chunks_mut::<N>().0[first..];
-                    let mut at = x;
-                    for tile in first_tile..last_tile {
-                        let windows = edge(tile + 1) - at;
-                        let sums = &mut sums[(at - x) * apart..][..=(windows * lines - 1) * apart];
-                        let data = &self.data[from + at * shape.step_x..];
-                        assert!(data.len() >= (lines - 1) * shape.step_y + (windows - 1) * shape.step_x + reach);
-                        let (step, line, runs) = (shape.step_x, shape.step_y, &shape.runs);
-                        let (panel, start) = (weights, &packed.starts[panel]);
-                        let tile = Tile { data, step, line, runs, panel, start, kernels, windows, lines, sums, apart };
-                        // SAFETY: `run` chose an instruction set that the machine has. The lengths of data and weights
-                        // are checked. A tile has 1 to `PIXELS` pixels. The lengths of runs are multiples of the group.
-                        unsafe { K::tile(tile) };
-                        at += windows;
+                    let mut sums = &mut strip.as_chunks_mut::<N>().0[first..];
+                    for dy in (0..strip_lines).step_by(tile_lines) {
+                        let lines = tile_lines.min(strip_lines - dy);
+                        let mut at = x;
+                        for tile in first_tile..last_tile {
+                            let windows = edge(tile + 1) - at;
+                            let data = &self.data[from + dy * shape.step_y + at * shape.step_x..];
+                            assert!(data.len() >= (lines - 1) * shape.step_y + (windows - 1) * shape.step_x + reach);
+                            assert!(sums.len() > (windows * lines - 1) * apart);
+                            let (step, line, runs) = (shape.step_x, shape.step_y, &shape.runs);
+                            let (panel, start) = (weights, &packed.starts[panel]);
+                            let tile =
+                                Tile { data, step, line, runs, panel, start, kernels, windows, lines, sums, apart };
+                            // SAFETY: `run` chose an instruction set that the machine has. The lengths of data and
+                            // weights are checked. A tile has 1 to `PIXELS` pixels. The lengths of runs are multiples
+                            // of the group.
+                            unsafe { K::tile(tile) };
+                            at += windows;
+                            sums = sums.get_mut(windows * lines * apart..).unwrap_or_default();
+                        }
                     }
                 }
                 if operation.clip_truncate != 0 {
