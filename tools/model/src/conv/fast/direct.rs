@@ -157,7 +157,7 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                     let kernels = operation.kernels.saturating_sub(kernel + panel * N);
                     // The sums of a unit follow one another.
                     let first = panel / apart * pixels * apart + panel % apart;
-                    let mut sums = &mut strip.as_chunks_mut::<N>().0[first..];
+                    let mut left = &mut strip.as_chunks_mut::<N>().0[first..];
                     for dy in (0..strip_lines).step_by(tile_lines) {
                         let lines = tile_lines.min(strip_lines - dy);
                         let mut at = x;
@@ -165,7 +165,7 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                             let windows = edge(tile + 1) - at;
                             let data = &self.data[from + dy * shape.step_y + at * shape.step_x..];
                             assert!(data.len() >= (lines - 1) * shape.step_y + (windows - 1) * shape.step_x + reach);
-                            assert!(sums.len() > (windows * lines - 1) * apart);
+                            let sums = &mut left[..=(windows * lines - 1) * apart];
                             let (step, line, runs) = (shape.step_x, shape.step_y, &shape.runs);
                             let (panel, start) = (weights, &packed.starts[panel]);
                             let tile =
@@ -175,7 +175,7 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                             // of the group.
                             unsafe { K::tile(tile) };
                             at += windows;
-                            sums = sums.get_mut(windows * lines * apart..).unwrap_or_default();
+                            left = left.get_mut(windows * lines * apart..).unwrap_or_default();
                         }
                     }
                 }
