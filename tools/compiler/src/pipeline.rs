@@ -96,13 +96,25 @@ fn at_once(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'
     let graph = masked.as_ref().unwrap_or(graph);
     let (graph, ranges) = rooted.as_ref().map_or((graph, ranges), |(graph, ranges)| (graph, ranges));
     if options.optimize != Optimize::Time || !options.wide.is_empty() {
-        return passes(graph, ranges, options, observe);
+        return faster(graph, ranges, options, observe);
     }
     let joined = separable::join(graph, |pair| cycles(pair, options));
     let graph = joined.as_ref().unwrap_or(graph);
     let moved = strided::move_up(graph, ranges, |part| cycles(part, options));
     let (graph, ranges) = moved.as_ref().map_or((graph, ranges), |(graph, ranges)| (graph, ranges));
-    passes(graph, ranges, options, observe)
+    faster(graph, ranges, options, observe)
+}
+
+/// All passes. Where Winograd's mode was asked for if it is faster, the network without it is compiled, too: each convolution's mode
+/// is chosen by that convolution's time, and what it costs its neighbours may be more than it gains.
+fn faster(graph: &Graph, ranges: &Ranges, options: &Options, observe: Observe<'_>) -> Result<Compiled, Error> {
+    let compiled = passes(graph, ranges, options, observe)?;
+    if options.winograd != Some(Winograd::Faster) || options.fast.is_some() {
+        return Ok(compiled);
+    }
+    let without = Options { winograd: Some(Winograd::Never), ..options.clone() };
+    let plain = passes(graph, ranges, &without, &mut |_, _| {});
+    Ok(plain.ok().filter(|plain| plain.report.cycles < compiled.report.cycles).unwrap_or(compiled))
 }
 
 /// The estimated cycles of a part of a graph, whatever its numbers.
